@@ -1,0 +1,286 @@
+//! The one predicate that says whether a node may take a job, with every reason why not.
+//!
+//! Pools are built with it, and a grant holds only on the very profile it was evaluated on: the
+//! store refuses a reservation whose profile version is not the node's current one.
+
+use std::fmt;
+
+use crate::ids::{ModelId, TenantId};
+use crate::lang::Lang;
+use crate::node::{Health, NodeProfile, ServiceKind};
+
+/// The direction of a job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Route {
+    /// From the first into the second.
+    Directed(Lang, Lang),
+    /// The node finds out which of the two is spoken, so it must serve both directions.
+    Either(Lang, Lang),
+}
+
+impl Route {
+    /// The directions a node must serve.
+    pub fn directions(&self) -> impl Iterator<Item = (Lang, Lang)> {
+        let (first, second) = match *self {
+            Route::Directed(src, tgt) => ((src, tgt), None),
+            Route::Either(a, b) => ((a, b), (a != b).then_some((b, a))),
+        };
+        std::iter::once(first).chain(second)
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Route::Directed(src, tgt) => write!(f, "{src}->{tgt}"),
+            Route::Either(a, b) => write!(f, "{a}<->{b}"),
+        }
+    }
+}
+
+/// What a job asks of a node's abilities.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Need {
+    /// The direction.
+    pub route: Route,
+    /// The answer must be spoken.
+    pub speech: bool,
+    /// Services beyond recognition, repair, translation and speech; must be listed and ready.
+    pub services: Vec<ServiceKind>,
+    /// Models the job names.
+    pub models: Vec<ModelId>,
+    /// Whose job it is.
+    pub tenant: TenantId,
+    /// The job names this very node, so a private one may take it.
+    pub named: bool,
+}
+
+/// What a node is at the moment, apart from its abilities.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// Where it is in its life.
+    pub health: Health,
+    /// Its heartbeat is not overdue.
+    pub fresh: bool,
+    /// A reported resource is above the threshold.
+    pub overloaded: bool,
+    /// Models it reported missing and whose absence is still remembered.
+    pub missing_models: Vec<ModelId>,
+}
+
+impl Standing {
+    /// A node that takes jobs.
+    pub const READY: Standing = Standing {
+        health: Health::Ready,
+        fresh: true,
+        overloaded: false,
+        missing_models: Vec::new(),
+    };
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $word:literal),+ $(,)?) => {
+        /// One reason why a node cannot take a job.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum WhyNot { $($(#[$doc])* $name),+ }
+
+        impl WhyNot {
+            /// Every reason, in the order of the tests.
+            pub const ALL: &[WhyNot] = &[$(WhyNot::$name),+];
+
+            /// A stable word for metrics, logs and answers.
+            pub fn as_str(self) -> &'static str {
+                match self { $(WhyNot::$name => $word),+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// It does not recognise the source language.
+    Asr = "asr",
+    /// It does not repair the source language.
+    Semantic = "semantic",
+    /// It does not translate this direction.
+    Nmt = "nmt",
+    /// It does not speak the target language.
+    Tts = "tts",
+    /// A needed service is not there or not ready.
+    Service = "service",
+    /// It reported a needed model missing.
+    Model = "model",
+    /// The tenant is not on its allow-list.
+    Tenant = "tenant",
+    /// It takes only jobs that name it.
+    Private = "private",
+    /// Its health is not ready.
+    Health = "health",
+    /// Its heartbeat is overdue.
+    Stale = "stale",
+    /// It reported too little resource left.
+    Overloaded = "overloaded",
+}
+
+/// A set of reasons; empty means eligible.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct WhyNots(u16);
+
+impl WhyNots {
+    /// Whether nothing speaks against the node.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `reason` is one of them.
+    pub fn contains(self, reason: WhyNot) -> bool {
+        self.0 & (1 << reason as u16) != 0
+    }
+
+    /// The reasons, in the order of the tests.
+    pub fn iter(self) -> impl Iterator<Item = WhyNot> {
+        WhyNot::ALL.iter().copied().filter(move |reason| self.contains(*reason))
+    }
+
+    fn add_if(&mut self, applies: bool, reason: WhyNot) {
+        self.0 |= u16::from(applies) << reason as u16;
+    }
+}
+
+impl fmt::Debug for WhyNots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+/// Whether the node may take the job.
+pub fn eligible(node: &NodeProfile, standing: &Standing, need: &Need) -> bool {
+    why_not(node, standing, need).is_empty()
+}
+
+/// Every reason why the node may not take the job; none means it may.
+pub fn why_not(node: &NodeProfile, standing: &Standing, need: &Need) -> WhyNots {
+    let mut why = WhyNots::default();
+    for (src, tgt) in need.route.directions() {
+        let translates = src == tgt || node.service_ready(ServiceKind::NMT);
+        why.add_if(!(node.asr.serves(&src) && node.service_ready(ServiceKind::ASR)), WhyNot::Asr);
+        why.add_if(
+            !(node.semantic.serves(&src) && node.service_ready(ServiceKind::SEMANTIC)),
+            WhyNot::Semantic,
+        );
+        why.add_if(!(node.nmt.serves(&src, &tgt) && translates), WhyNot::Nmt);
+        let speaks = node.tts.serves(&tgt) && node.service_ready(ServiceKind::TTS);
+        why.add_if(need.speech && !speaks, WhyNot::Tts);
+    }
+    let has = |kind: &ServiceKind| node.services.get(kind) == Some(&true);
+    why.add_if(!need.services.iter().all(has), WhyNot::Service);
+    why.add_if(need.models.iter().any(|m| standing.missing_models.contains(m)), WhyNot::Model);
+    let allowed = node.tenants.as_ref().is_none_or(|list| list.contains(&need.tenant));
+    why.add_if(!allowed, WhyNot::Tenant);
+    why.add_if(node.private && !need.named, WhyNot::Private);
+    why.add_if(standing.health != Health::Ready, WhyNot::Health);
+    why.add_if(!standing.fresh, WhyNot::Stale);
+    why.add_if(standing.overloaded, WhyNot::Overloaded);
+    why
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lang::LangSet;
+    use crate::node::{Declaration, NmtPairs};
+
+    fn lang(tag: &str) -> Lang {
+        Lang::new(tag).unwrap()
+    }
+
+    fn langs(tags: &[&str]) -> LangSet {
+        LangSet::new(tags.iter().map(|t| lang(t))).unwrap()
+    }
+
+    fn declared() -> Declaration {
+        Declaration {
+            semantic: langs(&["en", "zh"]),
+            tts: Some(langs(&["en", "zh"])),
+            max_slots: 2,
+            ..Default::default()
+        }
+    }
+
+    fn need(src: &str, tgt: &str) -> Need {
+        Need {
+            route: Route::Directed(lang(src), lang(tgt)),
+            speech: true,
+            services: Vec::new(),
+            models: Vec::new(),
+            tenant: TenantId::new("t").unwrap(),
+            named: false,
+        }
+    }
+
+    fn reasons(declared: Declaration, standing: Standing, need: &Need) -> Vec<WhyNot> {
+        let node = NodeProfile::from_declaration(declared).unwrap();
+        why_not(&node, &standing, need).iter().collect()
+    }
+
+    #[test]
+    fn an_able_node_has_no_reason_against_it() {
+        assert_eq!(reasons(declared(), Standing::READY, &need("en", "zh")), []);
+        assert_eq!(reasons(declared(), Standing::READY, &need("en-US", "zh-CN")), []);
+    }
+
+    #[test]
+    fn semantic_repair_of_the_source_is_a_hard_gate() {
+        let d = Declaration { asr: Some(langs(&["de"])), nmt: Some(NmtPairs::Any), ..declared() };
+        assert_eq!(reasons(d, Standing::READY, &need("de", "en")), [WhyNot::Semantic]);
+    }
+
+    #[test]
+    fn a_pair_is_directed_and_its_reverse_is_another_pair() {
+        let zh_en = NmtPairs::pairs([(lang("zh"), lang("en"))]).unwrap();
+        let d = Declaration { nmt: Some(zh_en), ..declared() };
+        assert_eq!(reasons(d.clone(), Standing::READY, &need("zh", "en")), []);
+        assert_eq!(reasons(d.clone(), Standing::READY, &need("en", "zh")), [WhyNot::Nmt]);
+        let either = Need { route: Route::Either(lang("zh"), lang("en")), ..need("zh", "en") };
+        assert_eq!(reasons(d, Standing::READY, &either), [WhyNot::Nmt]);
+    }
+
+    #[test]
+    fn a_language_into_itself_needs_no_translation_service() {
+        let d = Declaration {
+            nmt: Some(NmtPairs::pairs([]).unwrap()),
+            services: [(ServiceKind::new("NMT").unwrap(), false)].into(),
+            ..declared()
+        };
+        assert_eq!(reasons(d.clone(), Standing::READY, &need("en", "en")), []);
+        assert_eq!(reasons(d, Standing::READY, &need("en", "zh")), [WhyNot::Nmt]);
+    }
+
+    #[test]
+    fn a_text_only_node_serves_only_jobs_that_want_no_speech() {
+        let d = Declaration { tts: None, ..declared() };
+        assert_eq!(reasons(d.clone(), Standing::READY, &need("en", "zh")), [WhyNot::Tts]);
+        let text = Need { speech: false, ..need("en", "zh") };
+        assert_eq!(reasons(d, Standing::READY, &text), []);
+    }
+
+    #[test]
+    fn every_reason_is_reported_and_not_only_the_first() {
+        let d = Declaration {
+            tenants: Some([TenantId::new("other").unwrap()].into()),
+            private: true,
+            ..declared()
+        };
+        let standing = Standing {
+            health: Health::Draining,
+            fresh: false,
+            overloaded: true,
+            missing_models: vec![ModelId::new("m.1").unwrap()],
+        };
+        let need = Need {
+            services: vec![ServiceKind::new("tone").unwrap()],
+            models: vec![ModelId::new("m.1").unwrap()],
+            ..need("fr", "de")
+        };
+        assert_eq!(reasons(d, standing, &need), WhyNot::ALL);
+    }
+}

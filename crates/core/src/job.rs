@@ -1,0 +1,198 @@
+//! The life of a job: every legal step in one table, terminal states absorb.
+
+use serde::{Deserialize, Serialize};
+
+/// Where a job is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum JobState {
+    /// Known, nothing done for it yet.
+    New,
+    /// A node is being chosen.
+    Selecting,
+    /// Every able node is full; in line for a slot.
+    Waiting,
+    /// A slot is held on a node.
+    Reserved,
+    /// On its way to the node.
+    Dispatched,
+    /// The node works on it.
+    Acked,
+    /// The last attempt failed; another follows.
+    Retrying,
+    /// Ended with a result.
+    Done,
+    /// Ended without one.
+    Failed,
+    /// Ended because nobody wants it any more.
+    Cancelled,
+}
+
+/// What moves a job on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum JobStep {
+    /// Start choosing a node.
+    Select,
+    /// All able nodes are full; get in line.
+    Wait,
+    /// A node granted a slot.
+    Grant,
+    /// The assignment goes out.
+    Send,
+    /// The node accepted.
+    Ack,
+    /// The attempt failed and another is allowed.
+    Retry,
+    /// The current attempt's node answered.
+    Finish,
+    /// No attempt is left, or the deadline passed.
+    Fail,
+    /// The caller or the session gave it up.
+    Cancel,
+}
+
+impl JobState {
+    /// All of them, in the order of a job's life.
+    pub const ALL: [JobState; 10] = [
+        JobState::New,
+        JobState::Selecting,
+        JobState::Waiting,
+        JobState::Reserved,
+        JobState::Dispatched,
+        JobState::Acked,
+        JobState::Retrying,
+        JobState::Done,
+        JobState::Failed,
+        JobState::Cancelled,
+    ];
+
+    /// The word on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            JobState::New => "NEW",
+            JobState::Selecting => "SELECTING",
+            JobState::Waiting => "WAITING",
+            JobState::Reserved => "RESERVED",
+            JobState::Dispatched => "DISPATCHED",
+            JobState::Acked => "ACKED",
+            JobState::Retrying => "RETRYING",
+            JobState::Done => "DONE",
+            JobState::Failed => "FAILED",
+            JobState::Cancelled => "CANCELLED",
+        }
+    }
+
+    /// The state that `word` names.
+    pub fn parse(word: &str) -> Option<JobState> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    }
+
+    /// Whether the job is over.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, JobState::Done | JobState::Failed | JobState::Cancelled)
+    }
+
+    /// The state after `step`, or `None` if the step is not legal here and changes nothing.
+    ///
+    /// `Finish` is legal before `Ack`: an answer implies that the node accepted.
+    pub fn after(self, step: JobStep) -> Option<JobState> {
+        use JobState::*;
+        use JobStep as Step;
+        let next = match (self, step) {
+            (New | Retrying | Waiting, Step::Select) => Selecting,
+            (Selecting, Step::Wait) => Waiting,
+            (Selecting | Waiting, Step::Grant) => Reserved,
+            (Reserved, Step::Send) => Dispatched,
+            (Dispatched, Step::Ack) => Acked,
+            (Reserved | Dispatched | Acked, Step::Retry) => Retrying,
+            (Dispatched | Acked, Step::Finish) => Done,
+            (state, Step::Fail) if !state.is_terminal() => Failed,
+            (state, Step::Cancel) if !state.is_terminal() => Cancelled,
+            _ => return None,
+        };
+        Some(next)
+    }
+}
+
+impl JobStep {
+    /// All of them.
+    pub const ALL: [JobStep; 9] = [
+        JobStep::Select,
+        JobStep::Wait,
+        JobStep::Grant,
+        JobStep::Send,
+        JobStep::Ack,
+        JobStep::Retry,
+        JobStep::Finish,
+        JobStep::Fail,
+        JobStep::Cancel,
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminal_states_absorb_every_step() {
+        for state in JobState::ALL.into_iter().filter(|s| s.is_terminal()) {
+            for step in JobStep::ALL {
+                assert_eq!(state.after(step), None, "{state:?} {step:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_open_job_can_fail_and_be_cancelled() {
+        for state in JobState::ALL.into_iter().filter(|s| !s.is_terminal()) {
+            assert_eq!(state.after(JobStep::Fail), Some(JobState::Failed));
+            assert_eq!(state.after(JobStep::Cancel), Some(JobState::Cancelled));
+        }
+    }
+
+    #[test]
+    fn an_answer_before_the_ack_ends_the_job_and_the_late_ack_does_nothing() {
+        let done = JobState::Dispatched.after(JobStep::Finish).unwrap();
+        assert_eq!(done, JobState::Done);
+        assert_eq!(done.after(JobStep::Ack), None);
+    }
+
+    #[test]
+    fn the_table_holds_these_steps_and_no_others() {
+        let mut legal = Vec::new();
+        for state in JobState::ALL {
+            for step in JobStep::ALL {
+                if let Some(next) = state.after(step) {
+                    if !matches!(step, JobStep::Fail | JobStep::Cancel) {
+                        legal.push(format!("{} {step:?} {}", state.as_str(), next.as_str()));
+                    }
+                }
+            }
+        }
+        assert_eq!(
+            legal,
+            [
+                "NEW Select SELECTING",
+                "SELECTING Wait WAITING",
+                "SELECTING Grant RESERVED",
+                "WAITING Select SELECTING",
+                "WAITING Grant RESERVED",
+                "RESERVED Send DISPATCHED",
+                "RESERVED Retry RETRYING",
+                "DISPATCHED Ack ACKED",
+                "DISPATCHED Retry RETRYING",
+                "DISPATCHED Finish DONE",
+                "ACKED Retry RETRYING",
+                "ACKED Finish DONE",
+                "RETRYING Select SELECTING",
+            ]
+        );
+    }
+
+    #[test]
+    fn words_name_their_states() {
+        for state in JobState::ALL {
+            assert_eq!(JobState::parse(state.as_str()), Some(state));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What the scheduler decides, with nothing that it does.
+//!
+//! No I/O, no clock, no randomness and no task starts in this crate: time comes in as a [`Moment`],
+//! chance as a number, and the answer is a value. In reading order:
+//!
+//! - [`ids`], [`time`], [`lang`], [`limits`]: the words everything is said in, with their bounds.
+//! - [`node`], [`eligibility`]: what a node can do, and the one predicate that says whether it may
+//!   take a job, with the reasons why not.
+//! - [`pool`], [`select`]: the directed language pairs as a derived index, and the order in which a
+//!   job tries their members.
+//! - [`slots`]: capacity as a set of leases, and the token that names one.
+//! - [`job`], [`job_key`]: the life of a job in one table, and the identity that makes creating
+//!   twice creating once.
+//! - [`budget`]: the one deadline of a job and the retries a fleet may afford.
+//! - [`session`]: the machine of one conversation, `on_event(now, Event) -> Effects`.
+
+pub mod eligibility;
+pub mod ids;
+pub mod job;
+pub mod job_key;
+pub mod lang;
+pub mod limits;
+pub mod node;
+pub mod slots;
+pub mod time;
+
+pub use ids::{
+    InstanceId, JobId, ModelId, NodeId, RequestId, SessionId, SessionKey, TenantId, TurnId,
+};
+pub use lang::Lang;
+pub use slots::LeaseToken;
+pub use time::Moment;

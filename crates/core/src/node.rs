@@ -1,0 +1,300 @@
+//! What a node says it can do, checked and completed once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::TenantId;
+use crate::lang::{Lang, LangSet};
+use crate::limits::{
+    MAX_ID_CHARS, MAX_NMT_PAIRS, MAX_SERVICES_PER_NODE, MAX_SLOTS, MAX_TENANTS_PER_NODE,
+};
+
+/// Where a node is in its life. Only a ready one gets jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// Connected, warming up.
+    Registering,
+    /// Takes jobs.
+    Ready,
+    /// Failed too often, or says itself that it is unwell.
+    Degraded,
+    /// Finishes what it has, takes nothing new.
+    Draining,
+    /// Gone, by its own word or its owner's.
+    Offline,
+}
+
+impl Health {
+    /// All of them, in the order of a node's life.
+    pub const ALL: [Health; 5] =
+        [Health::Registering, Health::Ready, Health::Degraded, Health::Draining, Health::Offline];
+
+    /// The word used on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Health::Registering => "registering",
+            Health::Ready => "ready",
+            Health::Degraded => "degraded",
+            Health::Draining => "draining",
+            Health::Offline => "offline",
+        }
+    }
+
+    /// The health that `word` names.
+    pub fn parse(word: &str) -> Option<Health> {
+        Self::ALL.into_iter().find(|health| health.as_str() == word)
+    }
+}
+
+/// A kind of service (`asr`, `nmt`, `tts`, `tone`, `semantic`, …): an open set, case does not matter.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ServiceKind(String);
+
+impl ServiceKind {
+    /// Speech recognition.
+    pub const ASR: &'static str = "asr";
+    /// Semantic repair of what was recognised; no job goes without it.
+    pub const SEMANTIC: &'static str = "semantic";
+    /// Translation.
+    pub const NMT: &'static str = "nmt";
+    /// Speech synthesis.
+    pub const TTS: &'static str = "tts";
+
+    /// The kind that `text` names in any case; at most 64 printable ASCII characters.
+    pub fn new(text: &str) -> Result<Self, CapabilityError> {
+        let printable = text.chars().all(|c| c.is_ascii_graphic());
+        if text.is_empty() || text.len() > MAX_ID_CHARS || !printable {
+            return Err(CapabilityError::ServiceKind(text.chars().take(MAX_ID_CHARS).collect()));
+        }
+        Ok(ServiceKind(text.to_ascii_lowercase()))
+    }
+
+    /// The kind in lower case.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ServiceKind {
+    type Error = CapabilityError;
+    fn try_from(text: String) -> Result<Self, CapabilityError> {
+        ServiceKind::new(&text)
+    }
+}
+
+impl From<ServiceKind> for String {
+    fn from(kind: ServiceKind) -> String {
+        kind.0
+    }
+}
+
+impl std::borrow::Borrow<str> for ServiceKind {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ServiceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which directions a node translates.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NmtPairs {
+    /// Every direction.
+    Any,
+    /// From every language of the first set into every one of the second.
+    Product(LangSet, LangSet),
+    /// Just these, sorted.
+    Pairs(Vec<(Lang, Lang)>),
+}
+
+impl NmtPairs {
+    /// Just `pairs`; repeats count once.
+    pub fn pairs(pairs: impl IntoIterator<Item = (Lang, Lang)>) -> Result<Self, CapabilityError> {
+        let mut pairs: Vec<_> = pairs.into_iter().collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        if pairs.len() > MAX_NMT_PAIRS {
+            return Err(CapabilityError::TooManyPairs(pairs.len()));
+        }
+        Ok(NmtPairs::Pairs(pairs))
+    }
+
+    /// Whether `src -> tgt` is served; a language into itself needs no translation.
+    pub fn serves(&self, src: &Lang, tgt: &Lang) -> bool {
+        src == tgt
+            || match self {
+                NmtPairs::Any => true,
+                NmtPairs::Product(from, into) => from.serves(src) && into.serves(tgt),
+                NmtPairs::Pairs(pairs) => {
+                    pairs.iter().any(|(from, into)| from.serves(src) && into.serves(tgt))
+                }
+            }
+    }
+}
+
+/// Why a node's word about itself is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CapabilityError {
+    /// Semantic repair is a hard gate; a node without it can serve nobody.
+    #[error("semantic languages are empty: a node must list at least one language it can repair")]
+    NoSemanticLanguage,
+    /// More pairs than two full lists make.
+    #[error("at most {MAX_NMT_PAIRS} translation pairs, this list has {0}")]
+    TooManyPairs(usize),
+    /// No slot, or more than any node has.
+    #[error("max_concurrent_jobs is from 1 to {MAX_SLOTS}, not {0}")]
+    Slots(u32),
+    /// A service kind that is empty, too long or not printable.
+    #[error("{0:?} is not a service type: 1 to {MAX_ID_CHARS} printable ASCII characters")]
+    ServiceKind(String),
+    /// More services than are kept.
+    #[error("at most {MAX_SERVICES_PER_NODE} service types, this list has {0}")]
+    TooManyServices(usize),
+    /// More tenants than are kept.
+    #[error("at most {MAX_TENANTS_PER_NODE} tenants on an allow-list, this one has {0}")]
+    TooManyTenants(usize),
+}
+
+/// What a node declares; whatever it leaves out is `None`.
+#[derive(Clone, Debug, Default)]
+pub struct Declaration {
+    /// Languages it repairs; at least one.
+    pub semantic: LangSet,
+    /// Languages it recognises; left out: those it repairs.
+    pub asr: Option<LangSet>,
+    /// Directions it translates; left out: from what it repairs into what it speaks, or into what
+    /// it repairs if it speaks nothing.
+    pub nmt: Option<NmtPairs>,
+    /// Languages it speaks; left out: none, a text-only node.
+    pub tts: Option<LangSet>,
+    /// Which services are ready. A kind that is not listed counts as ready if the languages say so.
+    pub services: BTreeMap<ServiceKind, bool>,
+    /// Jobs it works on at the same time.
+    pub max_slots: u32,
+    /// Only these tenants' jobs; `None` for everybody's.
+    pub tenants: Option<BTreeSet<TenantId>>,
+    /// Only jobs that name this node.
+    pub private: bool,
+}
+
+/// A node's abilities, complete and within bounds. It changes only as a whole.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NodeProfile {
+    /// Languages it recognises.
+    pub asr: LangSet,
+    /// Languages it repairs.
+    pub semantic: LangSet,
+    /// Directions it translates.
+    pub nmt: NmtPairs,
+    /// Languages it speaks.
+    pub tts: LangSet,
+    /// Readiness of the services it listed.
+    pub services: BTreeMap<ServiceKind, bool>,
+    /// Jobs it works on at the same time, within what its credential allows.
+    pub max_slots: u32,
+    /// Only these tenants' jobs; `None` for everybody's.
+    pub tenants: Option<BTreeSet<TenantId>>,
+    /// Only jobs that name this node.
+    pub private: bool,
+}
+
+impl NodeProfile {
+    /// Checks a declaration and fills in what it leaves out.
+    pub fn from_declaration(declared: Declaration) -> Result<Self, CapabilityError> {
+        let Declaration { semantic, asr, nmt, tts, services, max_slots, tenants, private } =
+            declared;
+        if semantic.is_empty() {
+            return Err(CapabilityError::NoSemanticLanguage);
+        }
+        if !(1..=MAX_SLOTS).contains(&max_slots) {
+            return Err(CapabilityError::Slots(max_slots));
+        }
+        if services.len() > MAX_SERVICES_PER_NODE {
+            return Err(CapabilityError::TooManyServices(services.len()));
+        }
+        if let Some(tenants) = tenants.as_ref().filter(|t| t.len() > MAX_TENANTS_PER_NODE) {
+            return Err(CapabilityError::TooManyTenants(tenants.len()));
+        }
+        let tts = tts.unwrap_or_default();
+        let spoken = if tts.is_empty() { &semantic } else { &tts };
+        let nmt = nmt.unwrap_or_else(|| NmtPairs::Product(semantic.clone(), spoken.clone()));
+        let asr = asr.unwrap_or_else(|| semantic.clone());
+        Ok(NodeProfile { asr, semantic, nmt, tts, services, max_slots, tenants, private })
+    }
+
+    /// Whether the service is there as far as the node says.
+    pub(crate) fn service_ready(&self, kind: &str) -> bool {
+        self.services.get(kind).copied().unwrap_or(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn langs(tags: &[&str]) -> LangSet {
+        LangSet::new(tags.iter().map(|t| Lang::new(t).unwrap())).unwrap()
+    }
+
+    fn lang(tag: &str) -> Lang {
+        Lang::new(tag).unwrap()
+    }
+
+    #[test]
+    fn a_node_without_semantic_languages_is_refused() {
+        let declared =
+            Declaration { max_slots: 1, asr: Some(langs(&["en"])), ..Default::default() };
+        assert_eq!(
+            NodeProfile::from_declaration(declared),
+            Err(CapabilityError::NoSemanticLanguage)
+        );
+    }
+
+    #[test]
+    fn what_a_node_leaves_out_follows_from_what_it_repairs() {
+        let text_only =
+            Declaration { semantic: langs(&["en", "zh"]), max_slots: 2, ..Default::default() };
+        let node = NodeProfile::from_declaration(text_only.clone()).unwrap();
+        assert_eq!(node.asr, node.semantic);
+        assert!(node.tts.is_empty());
+        assert!(
+            node.nmt.serves(&lang("en"), &lang("zh")) && !node.nmt.serves(&lang("en"), &lang("de"))
+        );
+
+        let speaking = Declaration { tts: Some(langs(&["de"])), ..text_only };
+        let node = NodeProfile::from_declaration(speaking).unwrap();
+        assert!(
+            node.nmt.serves(&lang("en"), &lang("de")) && !node.nmt.serves(&lang("en"), &lang("zh"))
+        );
+    }
+
+    #[test]
+    fn slots_are_at_least_one_and_bounded() {
+        for slots in [0, MAX_SLOTS + 1, u32::MAX] {
+            let declared =
+                Declaration { semantic: langs(&["en"]), max_slots: slots, ..Default::default() };
+            assert_eq!(NodeProfile::from_declaration(declared), Err(CapabilityError::Slots(slots)));
+        }
+    }
+
+    #[test]
+    fn translation_pairs_are_directed() {
+        let pairs = NmtPairs::pairs([(lang("zh"), lang("en"))]).unwrap();
+        assert!(
+            pairs.serves(&lang("zh-CN"), &lang("en")) && !pairs.serves(&lang("en"), &lang("zh"))
+        );
+        assert!(
+            pairs.serves(&lang("fr"), &lang("fr")),
+            "a language into itself needs no translation"
+        );
+    }
+}
