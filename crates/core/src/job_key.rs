@@ -47,7 +47,7 @@ impl JobKey<'_> {
     /// Feeds the key to `out` so that two different keys never give the same bytes: every text
     /// goes behind its length, every choice behind a number of its own.
     fn encode(&self, mut out: impl FnMut(&[u8])) {
-        let mut text = |out: &mut dyn FnMut(&[u8]), text: &str| {
+        let text = |out: &mut dyn FnMut(&[u8]), text: &str| {
             out(&(text.len() as u64).to_le_bytes());
             out(text.as_bytes());
         };

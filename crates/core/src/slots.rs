@@ -199,35 +199,37 @@ impl Leases {
         Grant::Granted(until)
     }
 
-    /// Makes the reserved slot of `token` a running one. A lapsed lease comes back if `regain` is
-    /// allowed and fewer than `max` slots are taken.
+    /// Makes the reserved slot of `token` a running one. A lapsed lease comes back while fewer than
+    /// `max` slots are taken; while `recovering` from a loss, so does one that is not known at all.
     pub fn commit(
         &mut self,
         now: Moment,
         token: LeaseToken,
         lease: Duration,
         max: u32,
-        regain: bool,
+        recovering: bool,
     ) -> Commit {
         let until = now + lease;
         let reserved = find(&self.reserved, &token);
         let running = find(&self.running, &token);
         let held = reserved.map(|i| self.reserved[i]).or(running.map(|i| self.running[i]));
-        let Some(held) = held else { return Commit::Lost };
-        let lapsed = held.until <= now;
-        if lapsed && !(regain && self.usage(now).used() < max) {
-            return Commit::Lost;
+        let live = held.is_some_and(|lease| lease.until > now);
+        if !live {
+            let remembered = held.is_some() || (recovering && !self.spent.contains(&token));
+            if !remembered || self.usage(now).used() >= max {
+                return Commit::Lost;
+            }
         }
-        if let Some(i) = reserved {
-            self.reserved.swap_remove(i);
-            self.running.push(Lease { token, until });
-        } else if let Some(i) = running {
+        if let Some(i) = running {
             self.running[i].until = until;
+        } else {
+            reserved.map(|i| self.reserved.swap_remove(i));
+            self.running.push(Lease { token, until });
         }
-        match (lapsed, running) {
-            (true, _) => Commit::Regained(until),
-            (false, Some(_)) => Commit::Already(until),
-            (false, None) => Commit::Committed(until),
+        match (live, running) {
+            (false, _) => Commit::Regained(until),
+            (true, Some(_)) => Commit::Already(until),
+            (true, None) => Commit::Committed(until),
         }
     }
 
@@ -253,7 +255,7 @@ impl Leases {
 
     /// Takes the node's word on what it runs: renews what is known, releases what it no longer runs
     /// (unless renewed within `grace`, when its ack may have overtaken this report) and names what
-    /// it should stop. While `restoring`, unknown tokens are taken back as they are: the store lost
+    /// it should stop. While `recovering`, unknown tokens are taken back as they are: the store lost
     /// its data and the node is the only one who knows.
     pub fn confirm(
         &mut self,
@@ -262,14 +264,13 @@ impl Leases {
         lease: Duration,
         grace: Duration,
         max: u32,
-        restoring: bool,
+        recovering: bool,
     ) -> Confirmed {
         let mut confirmed = Confirmed::default();
+        // What runs, runs: after a loss it is taken back also above the maximum.
+        let max = if recovering { u32::MAX } else { max };
         for token in reported {
-            let known = find(&self.reserved, token).or(find(&self.running, token)).is_some();
-            if restoring && !known && !self.spent.contains(token) {
-                self.running.push(Lease { token: *token, until: now + lease });
-            } else if self.commit(now, *token, lease, max, !restoring) == Commit::Lost {
+            if self.commit(now, *token, lease, max, recovering) == Commit::Lost {
                 confirmed.unknown.push(*token);
             }
         }
@@ -357,8 +358,8 @@ mod tests {
         let mut leases = Leases::default();
         leases.reserve(at(0), token(1), LEASE, 1);
         assert_eq!(leases.reserve(at(10), token(1), LEASE, 1), Grant::Already(at(100)));
-        assert_eq!(leases.commit(at(20), token(1), LEASE, 1, true), Commit::Committed(at(120)));
-        assert_eq!(leases.commit(at(20), token(1), LEASE, 1, true), Commit::Already(at(120)));
+        assert_eq!(leases.commit(at(20), token(1), LEASE, 1, false), Commit::Committed(at(120)));
+        assert_eq!(leases.commit(at(20), token(1), LEASE, 1, false), Commit::Already(at(120)));
         assert_eq!(leases.reserve(at(20), token(1), LEASE, 1), Grant::Already(at(120)));
         assert!(leases.release(at(30), token(1)));
         assert!(!leases.release(at(30), token(1)));
@@ -380,10 +381,17 @@ mod tests {
     fn a_late_ack_regains_a_free_slot_and_never_a_taken_one() {
         let mut leases = Leases::default();
         leases.reserve(at(0), token(1), LEASE, 1);
-        assert_eq!(leases.commit(at(150), token(1), LEASE, 1, false), Commit::Lost);
-        assert_eq!(leases.commit(at(150), token(1), LEASE, 1, true), Commit::Regained(at(250)));
+        assert_eq!(leases.commit(at(150), token(1), LEASE, 1, false), Commit::Regained(at(250)));
         leases.reserve(at(300), token(2), LEASE, 1);
-        assert_eq!(leases.commit(at(301), token(1), LEASE, 1, true), Commit::Lost);
+        assert_eq!(leases.commit(at(301), token(1), LEASE, 1, false), Commit::Lost);
+    }
+
+    #[test]
+    fn an_unknown_token_gets_a_slot_only_while_recovering_from_a_loss() {
+        let mut leases = Leases::default();
+        assert_eq!(leases.commit(at(0), token(1), LEASE, 1, false), Commit::Lost);
+        assert_eq!(leases.commit(at(0), token(1), LEASE, 1, true), Commit::Regained(at(100)));
+        assert_eq!(leases.commit(at(0), token(2), LEASE, 1, true), Commit::Lost);
     }
 
     #[test]
@@ -391,7 +399,7 @@ mod tests {
         let mut leases = Leases::default();
         for n in 1..=3 {
             leases.reserve(at(0), token(n), LEASE, 3);
-            leases.commit(at(0), token(n), LEASE, 3, true);
+            leases.commit(at(0), token(n), LEASE, 3, false);
         }
         leases.renew(at(45), &token(3), LEASE);
         let confirmed = leases.confirm(at(50), &[token(1), token(9)], LEASE, GRACE, 3, false);

@@ -1,1 +1,27 @@
-//! To come.
+//! Where the scheduler keeps what must outlive a process or be agreed between several.
+//!
+//! Six small traits, each with what an implementer owes; two backends, `memory` and `redis`, that
+//! give the same answers. In reading order:
+//!
+//! - [`error`], [`clock`], [`backend`]: what can go wrong, whose time it is, and the six together.
+//! - [`nodes`]: who is there and what they can do. [`slots`]: who holds which slot until when.
+//! - [`jobs`]: which attempt of a job counts. [`owners`]: who speaks for a session or a task.
+//! - [`bus`]: how one instance tells another. [`once`]: what happens once per window.
+//! - [`memory`]: one process, no server. [`redis`]: standalone, Sentinel or Cluster.
+//!
+//! Every method may be called again with the same arguments: the second time changes nothing and
+//! says so. [`Error::Unknown`] means the step may or may not have happened; calling again tells.
+
+pub mod backend;
+pub mod bus;
+pub mod clock;
+pub mod error;
+pub mod jobs;
+pub mod nodes;
+pub mod once;
+pub mod owners;
+pub mod slots;
+
+pub use backend::{Backend, Instance, Status};
+pub use clock::Clock;
+pub use error::{Error, Result};

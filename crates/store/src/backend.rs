@@ -1,0 +1,93 @@
+//! The six traits together, as an engine holds them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use lingua_core::InstanceId;
+use tokio::sync::watch;
+
+use crate::bus::InstanceBus;
+use crate::error::Error;
+use crate::jobs::JobBook;
+use crate::nodes::NodeDirectory;
+use crate::once::OnceWindow;
+use crate::owners::OwnerTable;
+use crate::slots::SlotLedger;
+
+/// One store with all it can do. Cheap to clone.
+#[derive(Clone)]
+pub struct Backend {
+    /// Who is there and what they can do.
+    pub nodes: Arc<dyn NodeDirectory>,
+    /// Who holds which slot until when.
+    pub slots: Arc<dyn SlotLedger>,
+    /// Which attempt of a job counts.
+    pub jobs: Arc<dyn JobBook>,
+    /// Who speaks for a session or a task.
+    pub owners: Arc<dyn OwnerTable>,
+    /// How one instance tells another.
+    pub bus: Arc<dyn InstanceBus>,
+    /// What happens once per window.
+    pub once: Arc<dyn OnceWindow>,
+    /// Whether the store answers; changes are seen at once.
+    pub status: watch::Receiver<Status>,
+    /// For people: which store this is, without secrets.
+    pub description: Arc<str>,
+}
+
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Backend({})", self.description)
+    }
+}
+
+/// Whether the store answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// It does. `connection` grows with every reconnect: whoever sees it grow asserts again what it
+    /// owns, because the store may have lost it.
+    Up {
+        /// How many times the store has been reached anew.
+        connection: u64,
+    },
+    /// It does not; calls are refused at once.
+    Down {
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+impl Status {
+    /// Whether the store answers.
+    pub fn is_up(&self) -> bool {
+        matches!(self, Status::Up { .. })
+    }
+}
+
+/// One life of one scheduler process: the operator's name for it, and a number of chance that a
+/// restarted or cloned process does not share.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Instance {
+    /// The operator's name.
+    pub id: InstanceId,
+    /// This life of it.
+    pub boot: u64,
+}
+
+impl fmt::Display for Instance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{:016x}", self.id, self.boot)
+    }
+}
+
+impl FromStr for Instance {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = || Error::corrupt("an instance's name", text);
+        let (id, boot) = text.split_once('@').ok_or_else(wrong)?;
+        let boot = u64::from_str_radix(boot, 16).map_err(|_| wrong())?;
+        Ok(Instance { id: id.parse().map_err(|_| wrong())?, boot })
+    }
+}

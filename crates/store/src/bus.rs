@@ -1,0 +1,129 @@
+//! How one instance tells another.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::backend::Instance;
+use crate::error::Result;
+
+/// Envelopes that one inbox holds before the sender is refused.
+pub const INBOX_CAPACITY: usize = 10_000;
+
+/// Bytes of one envelope's body: control messages only, audio never goes through the store.
+pub const MAX_ENVELOPE_BYTES: usize = 256 * 1024;
+
+/// An inbox per life of an instance. An envelope is kept until the receiver acknowledges it or its
+/// time is over; the same id is delivered once. What is sent is delivered in the order of sending.
+#[async_trait]
+pub trait InstanceBus: Send + Sync {
+    /// Says for `ttl` that this instance is alive and where. Refused while another life of the same
+    /// name is: two processes must not share a name.
+    async fn announce(&self, me: &Instance, address: &str, ttl: Duration) -> Result<Announce>;
+
+    /// Says that this instance is gone. What is left in its inbox waits for an heir.
+    async fn withdraw(&self, me: &Instance) -> Result<()>;
+
+    /// Who is alive.
+    async fn peers(&self) -> Result<Vec<Peer>>;
+
+    /// Puts an envelope into the inbox of exactly this life of an instance, or says at once why not.
+    /// Sending the same envelope again is sending it once.
+    async fn send(&self, to: &Instance, envelope: &Envelope) -> Result<Posting>;
+
+    /// Envelopes that came since the last call, waiting up to `wait` for the first. Those whose time
+    /// is over are left out and removed. Unacknowledged ones come again only to an heir or after
+    /// [`InstanceBus::rewind`].
+    async fn receive(&self, me: &Instance, wait: Duration) -> Result<Vec<Delivery>>;
+
+    /// Lets the next [`InstanceBus::receive`] begin with the oldest unacknowledged envelope: for a
+    /// receiver that may have lost a reply.
+    async fn rewind(&self, me: &Instance);
+
+    /// Removes what was dealt with, from the caller's own inbox or one it inherited.
+    async fn ack(&self, inbox: &Instance, entries: &[EntryId]) -> Result<()>;
+
+    /// Inboxes whose instance is no longer alive.
+    async fn orphans(&self) -> Result<Vec<Instance>>;
+
+    /// Takes over the inbox of a dead instance for `ttl`: at most one heir at a time, and none while
+    /// the instance lives. Removes the inbox when nothing is left in it.
+    async fn inherit(&self, dead: &Instance, heir: &Instance, ttl: Duration) -> Result<Inherit>;
+}
+
+/// What goes from one instance to another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Envelope {
+    /// 128 bits of chance; the same envelope sent twice has the same.
+    pub id: u128,
+    /// Who sends it.
+    pub from: Instance,
+    /// What it says; the store does not look inside.
+    pub body: Vec<u8>,
+    /// Not to be acted on later than so long after sending.
+    pub live_for: Duration,
+}
+
+/// An envelope taken out of an inbox.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// To acknowledge it by.
+    pub entry: EntryId,
+    /// The envelope's id.
+    pub id: u128,
+    /// Who sent it.
+    pub from: Instance,
+    /// What it says.
+    pub body: Vec<u8>,
+    /// How much of its time is left.
+    pub live_for: Duration,
+}
+
+/// A place in an inbox.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EntryId(pub(crate) String);
+
+/// What became of an announcement.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Announce {
+    /// Known to all for the time asked.
+    Announced,
+    /// The name is taken by a living process.
+    Taken {
+        /// Where it is.
+        address: String,
+        /// How long its word still holds.
+        lasting: Duration,
+    },
+}
+
+/// A living instance.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Who.
+    pub instance: Instance,
+    /// Where.
+    pub address: String,
+}
+
+/// What became of an envelope.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Posting {
+    /// In the inbox, now or already.
+    Posted,
+    /// That life of the instance is over.
+    Gone,
+    /// The inbox is full.
+    Full,
+}
+
+/// What became of a wish to inherit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Inherit {
+    /// Its owner lives.
+    Alive,
+    /// Another heir is at it.
+    Held,
+    /// What was left, oldest first and at most a few hundred at a time; empty when all is done.
+    Entries(Vec<Delivery>),
+}
