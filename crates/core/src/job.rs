@@ -162,10 +162,10 @@ mod tests {
         let mut legal = Vec::new();
         for state in JobState::ALL {
             for step in JobStep::ALL {
-                if let Some(next) = state.after(step) {
-                    if !matches!(step, JobStep::Fail | JobStep::Cancel) {
-                        legal.push(format!("{} {step:?} {}", state.as_str(), next.as_str()));
-                    }
+                if let Some(next) = state.after(step)
+                    && !matches!(step, JobStep::Fail | JobStep::Cancel)
+                {
+                    legal.push(format!("{} {step:?} {}", state.as_str(), next.as_str()));
                 }
             }
         }

@@ -11,18 +11,24 @@
 //! - [`slots`]: capacity as a set of leases, and the token that names one.
 //! - [`job`], [`job_key`]: the life of a job in one table, and the identity that makes creating
 //!   twice creating once.
+//! - [`outcome`]: the stable codes and words that callers see.
 //! - [`budget`]: the one deadline of a job and the retries a fleet may afford.
 //! - [`session`]: the machine of one conversation, `on_event(now, Event) -> Effects`.
 
-pub mod eligibility;
 pub mod ids;
-pub mod job;
-pub mod job_key;
+pub mod time;
 pub mod lang;
 pub mod limits;
 pub mod node;
+pub mod eligibility;
+pub mod pool;
+pub mod select;
 pub mod slots;
-pub mod time;
+pub mod job;
+pub mod job_key;
+pub mod outcome;
+pub mod budget;
+pub mod session;
 
 pub use ids::{
     InstanceId, JobId, ModelId, NodeId, RequestId, SessionId, SessionKey, TenantId, TurnId,

@@ -5,13 +5,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::backend::Instance;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Envelopes that one inbox holds before the sender is refused.
 pub const INBOX_CAPACITY: usize = 10_000;
 
 /// Bytes of one envelope's body: control messages only, audio never goes through the store.
 pub const MAX_ENVELOPE_BYTES: usize = 256 * 1024;
+
+/// Envelopes handed out by one call.
+pub const RECEIVE_BATCH: usize = 256;
 
 /// An inbox per life of an instance. An envelope is kept until the receiver acknowledges it or its
 /// time is over; the same id is delivered once. What is sent is delivered in the order of sending.
@@ -49,6 +52,15 @@ pub trait InstanceBus: Send + Sync {
     /// Takes over the inbox of a dead instance for `ttl`: at most one heir at a time, and none while
     /// the instance lives. Removes the inbox when nothing is left in it.
     async fn inherit(&self, dead: &Instance, heir: &Instance, ttl: Duration) -> Result<Inherit>;
+}
+
+/// Refuses an address that is empty, longer than 256 characters or not printable.
+pub(crate) fn check_address(address: &str) -> Result<()> {
+    let printable = address.chars().all(|c| c.is_ascii_graphic());
+    if address.is_empty() || address.len() > 256 || !printable {
+        return Err(Error::Invalid("an address is 1 to 256 printable ASCII characters"));
+    }
+    Ok(())
 }
 
 /// What goes from one instance to another.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use lingua_core::job::JobState;
 use lingua_core::{JobId, LeaseToken, Moment, NodeId, RequestId, SessionKey, TenantId, TurnId};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The book of jobs. A record changes only forward and only by the current assignment or the job's
 /// owner; terminal states absorb. Every method is atomic per job and safe to repeat.
@@ -159,6 +159,19 @@ pub struct Ending {
     pub state: JobState,
     /// A code for people and callers; empty for a good end.
     pub code: String,
+}
+
+impl Ending {
+    /// Refuses an open state and a code that is not printable or longer than 64 characters.
+    pub(crate) fn check(&self) -> Result<()> {
+        if !self.state.is_terminal() {
+            return Err(Error::Invalid("a job ends as DONE, FAILED or CANCELLED"));
+        }
+        if self.code.len() > 64 || !self.code.chars().all(|c| c.is_ascii_graphic()) {
+            return Err(Error::Invalid("a code has at most 64 printable ASCII characters"));
+        }
+        Ok(())
+    }
 }
 
 /// What became of an ending.

@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 /// Shards of the list of all nodes, so that a resync reads it in pieces.
 pub const NODE_SHARDS: u32 = 64;
 
+/// Gaps kept per node; beyond it those that end soonest are forgotten.
+pub const MAX_GAPS_PER_NODE: usize = 64;
+
 /// The directory of nodes. A node's record is one unit: profile, maximum, health, owner and epoch
 /// are written in one step and read in one step. No method touches the node's leases.
 #[async_trait]
@@ -160,7 +163,11 @@ pub enum Put {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BeatReply {
     /// Noted.
-    Kept,
+    Kept {
+        /// Nothing the store may have lost is still unsaid; otherwise the owner owes a
+        /// [`crate::slots::SlotLedger::confirm`].
+        confirmed: bool,
+    },
     /// The record is missing or differs; write it as a whole again.
     PutAgain,
     /// A newer owner is there; nothing changed.

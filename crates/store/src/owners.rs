@@ -9,6 +9,12 @@ use crate::backend::Instance;
 use crate::error::Result;
 use crate::nodes::Fenced;
 
+/// How long an epoch is remembered after its lease, so that it is never given twice.
+pub const EPOCH_MEMORY: Duration = Duration::from_secs(24 * 3600);
+
+/// Bytes of what one owner leaves to the next.
+pub const MAX_STATE_BYTES: usize = 64 * 1024;
+
 /// The table of owners. An epoch is never given twice for one subject, rises with every claim, and
 /// rises over a loss of the store's data too. After a higher epoch is accepted the older owner
 /// changes nothing (I9). Every method is atomic per subject and safe to repeat.

@@ -1,0 +1,200 @@
+//! Why a job would find a node or none, for operators as numbers and for callers as a sentence.
+
+use std::fmt;
+
+use super::Node;
+use crate::eligibility::{Need, Route, WhyNot};
+use crate::ids::ModelId;
+use crate::lang::Lang;
+use crate::node::ServiceKind;
+
+/// How the fleet stands to a job.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Explanation {
+    /// Nodes looked at.
+    pub nodes: usize,
+    /// Nodes that may take the job.
+    pub eligible: usize,
+    against: [usize; WhyNot::ALL.len()],
+}
+
+impl Explanation {
+    pub(super) fn of<'a>(nodes: impl Iterator<Item = &'a Node>, need: &Need) -> Self {
+        let mut explanation = Explanation::default();
+        for node in nodes {
+            let why = node.why_not(need);
+            explanation.nodes += 1;
+            explanation.eligible += usize::from(why.is_empty());
+            for reason in why.iter() {
+                explanation.against[reason as usize] += 1;
+            }
+        }
+        explanation
+    }
+
+    /// How many nodes this reason keeps from the job; a node can have several.
+    pub fn against(&self, reason: WhyNot) -> usize {
+        self.against[reason as usize]
+    }
+
+    /// Every reason that keeps some node from the job, with the number of nodes.
+    pub fn reasons(&self) -> impl Iterator<Item = (WhyNot, usize)> {
+        let all = WhyNot::ALL.iter().map(|reason| (*reason, self.against(*reason)));
+        all.filter(|(_, nodes)| *nodes > 0)
+    }
+}
+
+/// One thing a job asks of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ability {
+    /// Recognise a language.
+    Asr(Lang),
+    /// Repair what was recognised in it.
+    Semantic(Lang),
+    /// Translate from one into another.
+    Nmt(Lang, Lang),
+    /// Speak a language.
+    Tts(Lang),
+    /// A further service.
+    Service(ServiceKind),
+    /// A model.
+    Model(ModelId),
+}
+
+impl fmt::Display for Ability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ability::Asr(lang) => write!(f, "asr({lang})"),
+            Ability::Semantic(lang) => write!(f, "semantic({lang})"),
+            Ability::Nmt(src, tgt) => write!(f, "nmt({src}->{tgt})"),
+            Ability::Tts(lang) => write!(f, "tts({lang})"),
+            Ability::Service(kind) => write!(f, "service({kind})"),
+            Ability::Model(model) => write!(f, "model({model})"),
+        }
+    }
+}
+
+/// What a fleet lacks for a job. Nodes that other tenants or their owners keep to themselves do not
+/// exist for it, so that nobody learns from it what they can do. The text is the sentence for the
+/// caller.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Shortage {
+    /// No node at all has any of these.
+    Missing(Vec<Ability>),
+    /// Some node has each of these, and none has them all.
+    NotTogether(Vec<Ability>),
+    /// Nodes with all of these are there, and for these reasons none takes jobs now.
+    Unavailable(Vec<Ability>, Vec<WhyNot>),
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shortage::Missing(list) => write!(f, "No node supports {}.", Joined(list, " + ")),
+            Shortage::NotTogether(list) => {
+                write!(f, "No single node supports {}.", Joined(list, " + "))
+            }
+            Shortage::Unavailable(list, why) => {
+                let why: Vec<&str> = why.iter().map(|reason| unavailable(*reason)).collect();
+                let (list, why) = (Joined(list, " + "), Joined(&why, ", "));
+                write!(f, "No node that supports {list} takes jobs now ({why}).")
+            }
+        }
+    }
+}
+
+fn unavailable(reason: WhyNot) -> &'static str {
+    match reason {
+        WhyNot::Health => "not ready",
+        WhyNot::Stale => "heartbeat overdue",
+        other => other.as_str(),
+    }
+}
+
+struct Joined<'a, T>(&'a [T], &'static str);
+
+impl<T: fmt::Display> fmt::Display for Joined<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, item) in self.0.iter().enumerate() {
+            write!(f, "{}{item}", if i > 0 { self.1 } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+/// One question to the predicate, and which ability each of its reasons stands for.
+struct Probe {
+    need: Need,
+    abilities: Vec<(WhyNot, Ability, bool)>,
+}
+
+impl Shortage {
+    pub(super) fn of<'a>(nodes: impl Iterator<Item = &'a Node>, need: &Need) -> Option<Shortage> {
+        let mut probes = probes(need);
+        let (mut able, mut blocked) = (false, Vec::new());
+        for node in nodes {
+            let why = node.why_not(need);
+            if why.is_empty() {
+                return None;
+            }
+            if why.contains(WhyNot::Tenant) || why.contains(WhyNot::Private) {
+                continue;
+            }
+            let now = [WhyNot::Health, WhyNot::Stale, WhyNot::Overloaded];
+            if why.iter().all(|reason| now.contains(&reason)) {
+                able = true;
+                blocked.extend(why.iter());
+            }
+            for probe in &mut probes {
+                let why = node.why_not(&probe.need);
+                for (reason, _, found) in &mut probe.abilities {
+                    *found |= !why.contains(*reason);
+                }
+            }
+        }
+        let all = || probes.iter().flat_map(|probe| &probe.abilities);
+        let names = || all().map(|(_, ability, _)| ability.clone()).collect();
+        if able {
+            blocked.sort_unstable();
+            blocked.dedup();
+            return Some(Shortage::Unavailable(names(), blocked));
+        }
+        let missing: Vec<Ability> =
+            all().filter(|(.., found)| !found).map(|(_, ability, _)| ability.clone()).collect();
+        if missing.is_empty() {
+            return Some(Shortage::NotTogether(names()));
+        }
+        // Recognition follows repair unless a node says otherwise: one word says both.
+        let implied = |ability: &Ability| matches!(ability, Ability::Asr(lang) if missing.contains(&Ability::Semantic(*lang)));
+        Some(Shortage::Missing(missing.iter().filter(|a| !implied(a)).cloned().collect()))
+    }
+}
+
+fn probes(need: &Need) -> Vec<Probe> {
+    let blank = |route: Route| Need { route, services: vec![], models: vec![], ..need.clone() };
+    let mut probes = Vec::new();
+    for (src, tgt) in need.route.directions() {
+        let mut abilities = vec![
+            (WhyNot::Asr, Ability::Asr(src), false),
+            (WhyNot::Semantic, Ability::Semantic(src), false),
+        ];
+        if src != tgt {
+            abilities.push((WhyNot::Nmt, Ability::Nmt(src, tgt), false));
+        }
+        if need.speech {
+            abilities.push((WhyNot::Tts, Ability::Tts(tgt), false));
+        }
+        probes.push(Probe { need: blank(Route::Directed(src, tgt)), abilities });
+    }
+    for kind in &need.services {
+        let abilities = vec![(WhyNot::Service, Ability::Service(kind.clone()), false)];
+        let need = Need { services: vec![kind.clone()], ..blank(need.route) };
+        probes.push(Probe { need, abilities });
+    }
+    for model in &need.models {
+        let abilities = vec![(WhyNot::Model, Ability::Model(model.clone()), false)];
+        let need = Need { models: vec![model.clone()], ..blank(need.route) };
+        probes.push(Probe { need, abilities });
+    }
+    probes
+}

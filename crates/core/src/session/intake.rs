@@ -1,0 +1,252 @@
+//! How speech comes in and where it is cut.
+//!
+//! Every piece that is taken is in exactly one utterance or named by one
+//! [`Effect::AudioDropped`](super::Effect::AudioDropped). Cutting is one step: the buffer is
+//! taken, the index is used up whatever becomes of the dispatch, and the next piece is welcome.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::event::{Effect, Effects, Refusal};
+use super::settings::{MAX_CLIENT_INDICES, MAX_UTTERANCE};
+use super::utterance::{Buffer, CutReason, Routes, Utterance};
+use super::{Phase, Session};
+use crate::ids::TurnId;
+
+/// A piece of speech as it came.
+pub(super) struct Chunk {
+    pub seq: u32,
+    pub bytes: Bytes,
+    pub duration: Duration,
+    pub is_final: bool,
+}
+
+/// A whole utterance as it came.
+pub(super) struct Whole {
+    pub client_index: u64,
+    pub routes: Routes,
+    pub audio: Bytes,
+    pub duration: Duration,
+    pub manual_cut: bool,
+}
+
+impl<R: Clone> Session<R> {
+    pub(super) fn on_audio(&mut self, mut chunk: Chunk, out: &mut Effects<R>) {
+        if !self.settings.trust_seq {
+            chunk.seq = self.last_seq.map_or(0, |last| last.saturating_add(1));
+        }
+        let seq = chunk.seq;
+        if self.last_seq.is_some_and(|last| seq <= last) {
+            // Some clients end an utterance with a bare final under the number of its last piece.
+            // Repeated, it meets an empty buffer.
+            if chunk.is_final && chunk.bytes.is_empty() && self.last_seq == Some(seq) {
+                self.cut(CutReason::Manual, out);
+            }
+            return;
+        }
+        let refusal = match self.phase {
+            Phase::Open if seq == u32::MAX => Some(Refusal::SeqExhausted),
+            Phase::Open => None,
+            Phase::Draining => Some(Refusal::Draining),
+            Phase::Closing | Phase::Closed => Some(Refusal::Closed),
+        };
+        if let Some(reason) = refusal {
+            if !chunk.bytes.is_empty() {
+                self.drop_audio((seq, seq), chunk.bytes.len(), reason, out);
+            }
+            return;
+        }
+        if let Some(last) = self.last_seq.filter(|last| seq - last > 1) {
+            out.push(Effect::AudioGap { from: last + 1, to: seq - 1 });
+        }
+        self.take_in(chunk, out);
+    }
+
+    /// Takes a new piece in, or drops it for want of room; in both cases its number is used up.
+    fn take_in(&mut self, chunk: Chunk, out: &mut Effects<R>) {
+        let Chunk { seq, bytes, duration, is_final } = chunk;
+        if bytes.is_empty() {
+            if !self.buffer.is_empty() {
+                self.buffer.seqs.1 = seq;
+            }
+        } else {
+            match self.make_room(bytes.len(), duration, out) {
+                Ok(()) => {
+                    self.pressed = false;
+                    self.buffer.push(seq, self.last_seq, bytes, duration);
+                }
+                Err(reason) => self.drop_audio((seq, seq), bytes.len(), reason, out),
+            }
+        }
+        self.last_seq = Some(seq);
+        self.pause.touch(self.now);
+        if is_final {
+            self.cut(CutReason::Manual, out);
+        } else if self.buffer.duration >= self.settings.max_utterance {
+            self.cut(CutReason::MaxDuration, out);
+        }
+    }
+
+    /// Makes room for a piece in the buffer, cutting what is there if the piece does not fit
+    /// behind it. An utterance that has begun has its place among the open ones already.
+    fn make_room(
+        &mut self,
+        bytes: usize,
+        duration: Duration,
+        out: &mut Effects<R>,
+    ) -> Result<(), Refusal> {
+        self.check_size(bytes, duration)?;
+        if let Some(reason) = self.buffer.full_for(&self.settings, bytes, duration) {
+            self.cut(reason, out);
+        }
+        if self.buffer.is_empty() && self.window.len() >= self.settings.max_open_utterances {
+            return Err(Refusal::OpenUtterances);
+        }
+        Ok(())
+    }
+
+    fn check_size(&self, bytes: usize, duration: Duration) -> Result<(), Refusal> {
+        if bytes > self.settings.max_utterance_bytes || duration > MAX_UTTERANCE {
+            Err(Refusal::TooLarge)
+        } else if self.held_bytes() + bytes > self.settings.max_held_bytes {
+            Err(Refusal::HeldBytes)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn drop_audio(
+        &mut self,
+        (first_seq, last_seq): (u32, u32),
+        bytes: usize,
+        reason: Refusal,
+        out: &mut Effects<R>,
+    ) {
+        out.push(Effect::AudioDropped { first_seq, last_seq, bytes, reason });
+        if matches!(reason, Refusal::HeldBytes | Refusal::OpenUtterances | Refusal::Draining) {
+            self.press(reason, out);
+        }
+    }
+
+    /// Asks the client to hold on, once until speech is taken again.
+    pub(super) fn press(&mut self, reason: Refusal, out: &mut Effects<R>) {
+        if !std::mem::replace(&mut self.pressed, true) {
+            out.push(Effect::Backpressure { reason });
+        }
+    }
+
+    /// Drops what is in the buffer, explicitly.
+    pub(super) fn abandon_buffer(&mut self, out: &mut Effects<R>) {
+        self.turns.end();
+        if let Some(buffer) = self.buffer.take() {
+            self.drop_audio(buffer.seqs, buffer.bytes, Refusal::Abandoned, out);
+        }
+    }
+
+    /// Makes an utterance of what is in the buffer. With nothing in it, only a turn may end.
+    pub(super) fn cut(&mut self, reason: CutReason, out: &mut Effects<R>) -> Option<u64> {
+        let Some(buffer) = self.buffer.take() else {
+            if reason.ends_turn() {
+                self.turns.end();
+            }
+            return None;
+        };
+        let turn = self.turns.part(self.epoch, self.next_index());
+        if reason.ends_turn() {
+            self.turns.end();
+        }
+        let routes = self.routes.clone();
+        Some(self.open_utterance(buffer, None, turn, reason, routes, out))
+    }
+
+    pub(super) fn on_whole(&mut self, whole: Whole, out: &mut Effects<R>) {
+        let client_index = whole.client_index;
+        if let Some(index) = self.index_of(client_index) {
+            out.push(Effect::RepeatedUtterance { client_index, index });
+            return;
+        }
+        if let Err(reason) = self.check_whole(&whole) {
+            out.push(Effect::UtteranceRefused { client_index, reason });
+            if matches!(reason, Refusal::HeldBytes | Refusal::OpenUtterances | Refusal::Draining) {
+                self.press(reason, out);
+            }
+            return;
+        }
+        self.pressed = false;
+        let reason = if whole.manual_cut { CutReason::Manual } else { CutReason::Pause };
+        // A turn of its own, which leaves the one in the buffer alone.
+        let turn = (self.turns.name(self.epoch, self.next_index()), 0);
+        let mut buffer = Buffer::default();
+        buffer.push(0, None, whole.audio, whole.duration);
+        let routes = whole.routes;
+        let index = self.open_utterance(buffer, Some(client_index), turn, reason, routes, out);
+        self.client_indices.push_back((client_index, index));
+        if self.client_indices.len() > MAX_CLIENT_INDICES {
+            self.client_indices.pop_front();
+        }
+    }
+
+    fn check_whole(&self, whole: &Whole) -> Result<(), Refusal> {
+        match self.phase {
+            Phase::Open => {}
+            Phase::Draining => return Err(Refusal::Draining),
+            Phase::Closing | Phase::Closed => return Err(Refusal::Closed),
+        }
+        if self.client_indices.back().is_some_and(|(last, _)| whole.client_index <= *last) {
+            return Err(Refusal::IndexNotRising);
+        }
+        if whole.audio.is_empty() {
+            return Err(Refusal::Empty);
+        }
+        self.check_size(whole.audio.len(), whole.duration)?;
+        // An utterance in the buffer will need its place too.
+        let begun = usize::from(!self.buffer.is_empty());
+        if self.window.len() + begun >= self.settings.max_open_utterances {
+            return Err(Refusal::OpenUtterances);
+        }
+        Ok(())
+    }
+
+    fn open_utterance(
+        &mut self,
+        buffer: Buffer,
+        client_index: Option<u64>,
+        (turn, part_index): (TurnId, u32),
+        reason: CutReason,
+        routes: Routes,
+        out: &mut Effects<R>,
+    ) -> u64 {
+        let index = self.window.next_index();
+        let utterance = Arc::new(Utterance {
+            index,
+            epoch: self.epoch,
+            client_index,
+            turn,
+            part_index,
+            reason,
+            routes,
+            audio: buffer.chunks,
+            bytes: buffer.bytes,
+            duration: buffer.duration,
+            seqs: client_index.is_none().then_some(buffer.seqs),
+            deadline: self.now + self.settings.result_deadline,
+        });
+        self.window.open(Arc::clone(&utterance), buffer.before);
+        out.push(Effect::Dispatch(utterance));
+        index
+    }
+
+    /// Acknowledges speech as far as it is safe.
+    pub(super) fn acknowledge(&mut self, out: &mut Effects<R>) {
+        let pending = (!self.buffer.is_empty()).then_some(self.buffer.before);
+        let safe = self.window.ack_limit().or(pending).unwrap_or(self.last_seq);
+        if safe > self.acked_seq {
+            self.acked_seq = safe;
+            if let Some(seq) = safe {
+                out.push(Effect::AudioAck { seq });
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+-- Gives a slot back and spends its token, also one that was never seen.
+-- KEYS[1] {n:<node>}:reserved  zset  token -> expiry ms; spent tokens -> minus the ms of their end
+-- KEYS[2] {n:<node>}:running   zset  token -> expiry ms
+-- ARGV[1] token
+-- Replies: freed | nothing
+-- Slot: {n:<node>}. Clock: TIME.
+local reserved, running, token = KEYS[1], KEYS[2], ARGV[1]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local till = redis.call('ZSCORE', running, token)
+if till then
+  redis.call('ZREM', running, token)
+else
+  till = redis.call('ZSCORE', reserved, token)
+end
+redis.call('ZADD', reserved, -now, token)
+if till and tonumber(till) > now then
+  return {'freed'}
+end
+return {'nothing'}

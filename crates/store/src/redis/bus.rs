@@ -1,0 +1,263 @@
+//! How one instance tells another, on Redis Streams.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use lingua_core::time::millis;
+use lingua_core::{InstanceId, Moment};
+use redis::Value;
+use redis::streams::{StreamId, StreamReadReply};
+use tokio::sync::Mutex;
+
+use super::connection::{Call, Link, Wire};
+use super::keys;
+use super::nodes::MAX_WAIT;
+use super::reply::text;
+use super::scripts::{BUS_INHERIT, BUS_SEND, PRESENCE_ANNOUNCE, PRESENCE_WITHDRAW};
+use crate::backend::Instance;
+use crate::bus::{
+    Announce, Delivery, EntryId, Envelope, INBOX_CAPACITY, Inherit, InstanceBus,
+    MAX_ENVELOPE_BYTES, Peer, Posting, RECEIVE_BATCH,
+};
+use crate::error::{Error, Result, checked_ms};
+
+pub(super) struct RedisBus {
+    link: Link,
+    /// Where each inbox read here stands, with the connection that reading it blocks.
+    readers: Mutex<HashMap<Instance, Reader>>,
+}
+
+#[derive(Default)]
+struct Reader {
+    position: Option<String>,
+    wire: Option<Wire>,
+}
+
+impl RedisBus {
+    pub(super) fn new(link: Link) -> Self {
+        RedisBus { link, readers: Mutex::default() }
+    }
+
+    async fn members(&self, key: String) -> Result<Vec<String>> {
+        let mut members = redis::cmd("SMEMBERS");
+        members.arg(key);
+        match self.link.command(&members).await? {
+            Value::Array(ids) | Value::Set(ids) => {
+                ids.into_iter().map(|id| text("the list of instances", id)).collect()
+            }
+            value => Err(Error::corrupt("the list of instances", value)),
+        }
+    }
+
+    async fn instance_ids(&self) -> Result<Vec<InstanceId>> {
+        let ids = self.members(keys::instances()).await?;
+        let parse = |id: &String| {
+            InstanceId::new(id).map_err(|_| Error::corrupt("the list of instances", id))
+        };
+        ids.iter().map(parse).collect()
+    }
+
+    async fn peer(&self, id: InstanceId) -> Result<Option<Peer>> {
+        let mut read = redis::cmd("HMGET");
+        read.arg(keys::presence(&id)).arg("boot").arg("address");
+        let answer = self.link.command(&read).await?;
+        let (boot, address): (Option<String>, Option<String>) =
+            redis::from_redis_value(answer).map_err(|e| Error::corrupt("a presence", e))?;
+        let Some((boot, address)) = boot.zip(address) else { return Ok(None) };
+        Ok(Some(Peer { instance: Instance { id, boot: parse_boot(&boot)? }, address }))
+    }
+}
+
+#[async_trait]
+impl InstanceBus for RedisBus {
+    async fn announce(&self, me: &Instance, address: &str, ttl: Duration) -> Result<Announce> {
+        crate::bus::check_address(address)?;
+        let mut list = redis::cmd("SADD");
+        list.arg(keys::instances()).arg(me.id.as_str());
+        self.link.command(&list).await?;
+        let call = Call::new(&PRESENCE_ANNOUNCE, [keys::presence(&me.id), keys::boots(&me.id)])
+            .arg(format!("{:016x}", me.boot))
+            .arg(address)
+            .number(checked_ms(ttl)?);
+        let mut reply = self.link.run(call).await?;
+        match reply.word() {
+            "announced" => Ok(Announce::Announced),
+            "taken" => Ok(Announce::Taken {
+                address: reply.text()?,
+                lasting: Duration::from_millis(reply.number()?),
+            }),
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn withdraw(&self, me: &Instance) -> Result<()> {
+        let call = Call::new(&PRESENCE_WITHDRAW, [keys::presence(&me.id)])
+            .arg(format!("{:016x}", me.boot));
+        self.link.run(call).await.map(drop)
+    }
+
+    async fn peers(&self) -> Result<Vec<Peer>> {
+        let ids = self.instance_ids().await?;
+        let peers = try_join_all(ids.into_iter().map(|id| self.peer(id))).await?;
+        Ok(peers.into_iter().flatten().collect())
+    }
+
+    async fn send(&self, to: &Instance, envelope: &Envelope) -> Result<Posting> {
+        if envelope.body.len() > MAX_ENVELOPE_BYTES {
+            return Err(Error::Invalid("an envelope holds at most 256 KiB"));
+        }
+        let keys = [keys::presence(&to.id), keys::inbox(to), keys::seen(to)];
+        let call = Call::new(&BUS_SEND, keys)
+            .arg(format!("{:016x}", to.boot))
+            .arg(format!("{:032x}", envelope.id))
+            .show(&envelope.from)
+            .arg(envelope.body.as_slice())
+            .number(checked_ms(envelope.live_for)?)
+            .number(INBOX_CAPACITY as u64);
+        let reply = self.link.run(call).await?;
+        match reply.word() {
+            "posted" => Ok(Posting::Posted),
+            "gone" => Ok(Posting::Gone),
+            "full" => Ok(Posting::Full),
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn receive(&self, me: &Instance, wait: Duration) -> Result<Vec<Delivery>> {
+        let (position, wire) = {
+            let mut readers = self.readers.lock().await;
+            let reader = readers.entry(me.clone()).or_default();
+            (reader.position.clone(), reader.wire.take())
+        };
+        let mut wire = match wire {
+            Some(wire) => wire,
+            None => self.link.own_wire(MAX_WAIT).await?,
+        };
+        let mut read = redis::cmd("XREAD");
+        read.arg("COUNT").arg(RECEIVE_BATCH);
+        read.arg("BLOCK").arg(millis(wait.clamp(Duration::from_millis(1), MAX_WAIT)));
+        read.arg("STREAMS").arg(keys::inbox(me)).arg(position.as_deref().unwrap_or("0-0"));
+        let answer = wire.query(&read).await.map_err(|e| self.link.trouble(&e))?;
+        let now = wire.query(&redis::cmd("TIME")).await.map_err(|e| self.link.trouble(&e))?;
+        let (seconds, micros): (u64, u64) =
+            redis::from_redis_value(now).map_err(|e| Error::corrupt("the store's time", e))?;
+        let now = Moment::from_millis(seconds * 1000 + micros / 1000);
+        let answer: Option<StreamReadReply> =
+            redis::from_redis_value(answer).map_err(|e| Error::corrupt("an inbox", e))?;
+        let entries: Vec<StreamId> =
+            answer.into_iter().flat_map(|a| a.keys).flat_map(|k| k.ids).collect();
+        let mut readers = self.readers.lock().await;
+        let reader = readers.entry(me.clone()).or_default();
+        reader.wire = Some(wire);
+        // A rewind in the meantime stands: what was read now will be read again.
+        if let Some(last) = entries.last()
+            && reader.position == position
+        {
+            reader.position = Some(last.id.clone());
+        }
+        drop(readers);
+        self.still_live(me, entries, now).await
+    }
+
+    async fn rewind(&self, me: &Instance) {
+        self.readers.lock().await.remove(me);
+    }
+
+    async fn ack(&self, inbox: &Instance, entries: &[EntryId]) -> Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut delete = redis::cmd("XDEL");
+        delete.arg(keys::inbox(inbox));
+        for entry in entries {
+            delete.arg(&entry.0);
+        }
+        self.link.command(&delete).await.map(drop)
+    }
+
+    async fn orphans(&self) -> Result<Vec<Instance>> {
+        let mut orphans = Vec::new();
+        for id in self.instance_ids().await? {
+            let alive = self.peer(id.clone()).await?.map(|peer| peer.instance.boot);
+            for boot in self.members(keys::boots(&id)).await? {
+                let boot = parse_boot(&boot)?;
+                if alive != Some(boot) {
+                    orphans.push(Instance { id: id.clone(), boot });
+                }
+            }
+        }
+        Ok(orphans)
+    }
+
+    async fn inherit(&self, dead: &Instance, heir: &Instance, ttl: Duration) -> Result<Inherit> {
+        let keys = [
+            keys::presence(&dead.id),
+            keys::inbox(dead),
+            keys::seen(dead),
+            keys::heir(dead),
+            keys::boots(&dead.id),
+        ];
+        let call = || {
+            Ok(Call::new(&BUS_INHERIT, keys.clone())
+                .arg(format!("{:016x}", dead.boot))
+                .show(heir)
+                .number(checked_ms(ttl)?)
+                .number(RECEIVE_BATCH as u64))
+        };
+        loop {
+            let mut reply = self.link.run(call()?).await?;
+            let (now, list) = match reply.word() {
+                "alive" => return Ok(Inherit::Alive),
+                "held" => return Ok(Inherit::Held),
+                "entries" => (reply.moment()?, reply.value()?),
+                _ => return Err(reply.unexpected()),
+            };
+            let range: redis::streams::StreamRangeReply =
+                redis::from_redis_value(list).map_err(|e| Error::corrupt("an inbox", e))?;
+            let found = range.ids.len();
+            let live = self.still_live(dead, range.ids, now).await?;
+            // A batch of nothing but envelopes whose time is over is followed by the next.
+            if found == 0 || !live.is_empty() {
+                return Ok(Inherit::Entries(live));
+            }
+        }
+    }
+}
+
+impl RedisBus {
+    /// Reads the entries, and removes those whose time is over or that are not ours.
+    async fn still_live(
+        &self,
+        inbox: &Instance,
+        entries: Vec<StreamId>,
+        now: Moment,
+    ) -> Result<Vec<Delivery>> {
+        let mut live = Vec::with_capacity(entries.len());
+        let mut over = Vec::new();
+        for entry in entries {
+            match delivery(&entry, now) {
+                Some(delivery) => live.push(delivery),
+                None => over.push(EntryId(entry.id)),
+            }
+        }
+        self.ack(inbox, &over).await?;
+        Ok(live)
+    }
+}
+
+fn delivery(entry: &StreamId, now: Moment) -> Option<Delivery> {
+    let not_after = Moment::from_millis(entry.get::<u64>("not_after")?);
+    Some(Delivery {
+        entry: EntryId(entry.id.clone()),
+        id: u128::from_str_radix(&entry.get::<String>("id")?, 16).ok()?,
+        from: entry.get::<String>("from")?.parse().ok()?,
+        body: entry.get("body")?,
+        live_for: Some(now.until(not_after)).filter(|left| !left.is_zero())?,
+    })
+}
+
+fn parse_boot(text: &str) -> Result<u64> {
+    u64::from_str_radix(text, 16).map_err(|_| Error::corrupt("an instance's boot", text))
+}

@@ -1,0 +1,185 @@
+//! What a server must be before it is trusted with leases.
+
+use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo};
+use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+
+use super::connection::Wire;
+use super::keys;
+use super::reply::text;
+use super::url::Target;
+
+/// The layout that we write: readers of the same major version understand it.
+pub(crate) const SCHEMA: &str = "1.0";
+
+const MIN_VERSION: (u32, u32) = (6, 2);
+
+/// Why a store cannot be used. Each is one sentence that says what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The URL is not one.
+    #[error("the store URL is wrong: {0}")]
+    Url(String),
+    /// Nobody answers.
+    #[error(
+        "the store at {store} cannot be reached: {why}; start it, or check the address, the network and the firewall"
+    )]
+    Unreachable {
+        /// Where.
+        store: String,
+        /// What was seen.
+        why: String,
+    },
+    /// Wrong user or password, or the user may not do what we need.
+    #[error(
+        "the store at {store} does not let us in: {why}; check user and password in the URL and the user's rights"
+    )]
+    Denied {
+        /// Where.
+        store: String,
+        /// What it said.
+        why: String,
+    },
+    /// An old server.
+    #[error("the server at {store} is Redis {found}, but scripts need at least 6.2; upgrade it")]
+    TooOld {
+        /// Where.
+        store: String,
+        /// Its version.
+        found: String,
+    },
+    /// A replica, which would refuse every write.
+    #[error(
+        "the server at {store} is a replica; give the address of the primary, or use redis+sentinel://"
+    )]
+    Replica {
+        /// Where.
+        store: String,
+    },
+    /// It may throw leases away when memory gets short.
+    #[error(
+        "the server at {store} evicts keys (maxmemory-policy {policy}), which would lose leases; set it to noeviction with: CONFIG SET maxmemory-policy noeviction"
+    )]
+    Evicts {
+        /// Where.
+        store: String,
+        /// Its policy.
+        policy: String,
+    },
+    /// Another layout.
+    #[error(
+        "the store at {store} holds data of schema {found}, and this version reads {SCHEMA}; use another database or the matching version of the scheduler"
+    )]
+    Schema {
+        /// Where.
+        store: String,
+        /// The schema found.
+        found: String,
+    },
+}
+
+impl OpenError {
+    /// The process's exit code: 2 usage, 69 out of reach, 78 refused.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            OpenError::Url(_) => 2,
+            OpenError::Unreachable { .. } | OpenError::Denied { .. } => 69,
+            _ => 78,
+        }
+    }
+
+    pub(crate) fn from_connecting(target: &Target, error: &RedisError) -> Self {
+        let (store, why) = (target.to_string(), error.to_string());
+        let denied = matches!(
+            error.kind(),
+            ErrorKind::AuthenticationFailed | ErrorKind::Server(ServerErrorKind::NoPerm)
+        );
+        if denied || matches!(error.code(), Some("NOAUTH" | "WRONGPASS")) {
+            OpenError::Denied { store, why }
+        } else {
+            OpenError::Unreachable { store, why }
+        }
+    }
+}
+
+/// Checks every primary's version, role and eviction policy, and the store's schema.
+pub(crate) async fn check(mut wire: Wire, target: &Target) -> Result<(), OpenError> {
+    let failed = |e: RedisError| OpenError::from_connecting(target, &e);
+    for info in infos(&mut wire).await.map_err(failed)? {
+        check_server(&info, target)?;
+    }
+    let mut write = redis::cmd("SET");
+    write.arg(keys::schema()).arg(SCHEMA).arg("NX");
+    wire.query(&write).await.map_err(failed)?;
+    let mut read = redis::cmd("GET");
+    read.arg(keys::schema());
+    let found = wire.query(&read).await.map_err(failed)?;
+    let found = text("the schema", found).unwrap_or_default();
+    let major = |schema: &str| schema.split('.').next().map(str::to_owned);
+    if major(&found) != major(SCHEMA) {
+        return Err(OpenError::Schema { store: target.to_string(), found });
+    }
+    Ok(())
+}
+
+/// The server's own word about itself, from every primary.
+async fn infos(wire: &mut Wire) -> RedisResult<Vec<String>> {
+    let info = redis::cmd("INFO");
+    let values = match wire {
+        Wire::Single(_) => vec![wire.query(&info).await?],
+        Wire::Cluster(cluster) => {
+            let everywhere = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+            match cluster.route_command(info, everywhere).await? {
+                Value::Map(answers) => answers.into_iter().map(|(_, answer)| answer).collect(),
+                answer => vec![answer],
+            }
+        }
+    };
+    values.into_iter().map(redis::from_redis_value).map(|text| Ok(text?)).collect()
+}
+
+fn check_server(info: &str, target: &Target) -> Result<(), OpenError> {
+    let store = || target.to_string();
+    let field = |name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.unwrap_or_default().trim().to_owned()
+    };
+    let found = field("redis_version");
+    let mut parts = found.split('.').map_while(|part| part.parse::<u32>().ok());
+    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if version < MIN_VERSION {
+        return Err(OpenError::TooOld { store: store(), found });
+    }
+    if field("role") != "master" {
+        return Err(OpenError::Replica { store: store() });
+    }
+    match field("maxmemory_policy").as_str() {
+        "noeviction" => Ok(()),
+        policy => Err(OpenError::Evicts { store: store(), policy: policy.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(version: &str, role: &str, policy: &str) -> Result<(), OpenError> {
+        let info = format!(
+            "# Server\r\nredis_version:{version}\r\n# Memory\r\nmaxmemory_policy:{policy}\r\n\
+             # Replication\r\nrole:{role}\r\n"
+        );
+        check_server(&info, &Target::parse("redis://h:1").unwrap())
+    }
+
+    #[test]
+    fn old_servers_replicas_and_evicting_servers_are_refused() {
+        assert_eq!(checked("6.2.0", "master", "noeviction"), Ok(()));
+        assert_eq!(checked("7.0.15", "master", "noeviction"), Ok(()));
+        for old in ["6.0.16", "5.0.14", "", "nonsense"] {
+            assert!(matches!(checked(old, "master", "noeviction"), Err(OpenError::TooOld { .. })));
+        }
+        assert!(matches!(checked("7.2.4", "slave", "noeviction"), Err(OpenError::Replica { .. })));
+        for policy in ["allkeys-lru", "volatile-ttl", ""] {
+            assert!(matches!(checked("7.2.4", "master", policy), Err(OpenError::Evicts { .. })));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What happens once per window, on Redis.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lingua_core::time::millis;
+use redis::Value;
+
+use super::connection::{Call, Link};
+use super::keys;
+use super::scripts::RATE_TAKE;
+use crate::error::{Error, Result, checked_ms};
+use crate::once::{Name, OnceWindow, Rate, Take};
+
+pub(super) struct RedisOnce {
+    link: Link,
+}
+
+impl RedisOnce {
+    pub(super) fn new(link: Link) -> Self {
+        RedisOnce { link }
+    }
+}
+
+#[async_trait]
+impl OnceWindow for RedisOnce {
+    async fn first(&self, name: &Name, window: Duration) -> Result<bool> {
+        let mut set = redis::cmd("SET");
+        set.arg(keys::once(name)).arg(1).arg("NX").arg("PX").arg(checked_ms(window)?);
+        match self.link.command(&set).await? {
+            Value::Okay => Ok(true),
+            Value::Nil => Ok(false),
+            value => Err(Error::corrupt("a window", value)),
+        }
+    }
+
+    async fn take(&self, name: &Name, rate: Rate) -> Result<Take> {
+        let rate = rate.checked()?;
+        let call = Call::new(&RATE_TAKE, [keys::rate(name)])
+            .number(millis(rate.interval))
+            .number(rate.burst.into());
+        let mut reply = self.link.run(call).await?;
+        match reply.word() {
+            "allowed" => Ok(Take::Allowed),
+            "limited" => Ok(Take::Limited { retry_after: Duration::from_millis(reply.number()?) }),
+            _ => Err(reply.unexpected()),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Who speaks for a session and who leads a task, on Redis.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lingua_core::SessionKey;
+use lingua_core::time::millis;
+use redis::Value;
+
+use super::connection::{Call, Link};
+use super::keys;
+use super::scripts::{
+    LEADER_RESIGN, LEADER_TAKE, OWNER_CLAIM, OWNER_READ, OWNER_RELEASE, OWNER_RENEW, OWNER_SAVE,
+};
+use crate::backend::Instance;
+use crate::error::{Error, Result, checked_ms};
+use crate::nodes::Fenced;
+use crate::owners::{Claimed, EPOCH_MEMORY, Lead, MAX_STATE_BYTES, Owner, OwnerTable, Task};
+
+pub(super) struct RedisOwners {
+    link: Link,
+}
+
+impl RedisOwners {
+    pub(super) fn new(link: Link) -> Self {
+        RedisOwners { link }
+    }
+}
+
+#[async_trait]
+impl OwnerTable for RedisOwners {
+    async fn claim(
+        &self,
+        session: &SessionKey,
+        instance: &Instance,
+        ttl: Duration,
+    ) -> Result<Claimed> {
+        let call = Call::new(&OWNER_CLAIM, [keys::session_owner(session)])
+            .show(instance)
+            .number(checked_ms(ttl)?)
+            .number(millis(EPOCH_MEMORY));
+        let mut reply = self.link.run(call).await?;
+        match reply.word() {
+            "claimed" => {
+                let epoch = reply.number()?;
+                let before: Option<Instance> = reply.optional()?;
+                Ok(Claimed { epoch, replaced: before.filter(|before| before != instance) })
+            }
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn renew(
+        &self,
+        session: &SessionKey,
+        instance: &Instance,
+        epoch: u64,
+        ttl: Duration,
+    ) -> Result<Fenced> {
+        let call = Call::new(&OWNER_RENEW, [keys::session_owner(session)])
+            .show(instance)
+            .number(epoch)
+            .number(checked_ms(ttl)?)
+            .number(millis(EPOCH_MEMORY));
+        self.link.run(call).await?.fenced()
+    }
+
+    async fn release(&self, session: &SessionKey, epoch: u64) -> Result<Fenced> {
+        let call = Call::new(&OWNER_RELEASE, [keys::session_owner(session)]).number(epoch);
+        self.link.run(call).await?.fenced()
+    }
+
+    async fn owner(&self, session: &SessionKey) -> Result<Option<Owner>> {
+        let call = Call::new(&OWNER_READ, [keys::session_owner(session)]);
+        let mut reply = self.link.run(call).await?;
+        match reply.word() {
+            "nobody" => Ok(None),
+            "owner" => {
+                let (instance, epoch) = (reply.parse()?, reply.number()?);
+                Ok(Some(Owner { instance, epoch, until: reply.moment()? }))
+            }
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn save(
+        &self,
+        session: &SessionKey,
+        epoch: u64,
+        state: &[u8],
+        keep_for: Duration,
+    ) -> Result<Fenced> {
+        if state.len() > MAX_STATE_BYTES {
+            return Err(Error::Invalid("a session's state has at most 64 KiB"));
+        }
+        let keys = [keys::session_owner(session), keys::session_state(session)];
+        let call =
+            Call::new(&OWNER_SAVE, keys).number(epoch).arg(state).number(checked_ms(keep_for)?);
+        self.link.run(call).await?.fenced()
+    }
+
+    async fn load(&self, session: &SessionKey) -> Result<Option<Vec<u8>>> {
+        let mut get = redis::cmd("GET");
+        get.arg(keys::session_state(session));
+        match self.link.command(&get).await? {
+            Value::Nil => Ok(None),
+            Value::BulkString(state) => Ok(Some(state)),
+            value => Err(Error::corrupt("a session's state", value)),
+        }
+    }
+
+    async fn lead(&self, task: Task, instance: &Instance, ttl: Duration) -> Result<Lead> {
+        let call =
+            Call::new(&LEADER_TAKE, [keys::leader(task)]).show(instance).number(checked_ms(ttl)?);
+        let mut reply = self.link.run(call).await?;
+        match reply.word() {
+            "leading" => Ok(Lead::Leading { fence: reply.number()? }),
+            "held" => Ok(Lead::Held { by: reply.parse()? }),
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn resign(&self, task: Task, instance: &Instance, fence: u64) -> Result<()> {
+        let call = Call::new(&LEADER_RESIGN, [keys::leader(task)]).show(instance).number(fence);
+        self.link.run(call).await.map(drop)
+    }
+}

@@ -1,0 +1,67 @@
+//! The Lua scripts, one atomic step each, one file each.
+
+use std::sync::LazyLock;
+
+/// One script.
+#[derive(Debug)]
+pub struct Script {
+    /// The file's name without its ending.
+    pub name: &'static str,
+    /// The file.
+    pub text: &'static str,
+    sha: LazyLock<String>,
+}
+
+impl Script {
+    /// What the server knows it by.
+    pub fn sha(&self) -> &str {
+        &self.sha
+    }
+}
+
+macro_rules! scripts {
+    ($($constant:ident = $name:literal;)+) => {
+        $(pub(crate) static $constant: Script = Script {
+            name: $name,
+            text: include_str!(concat!("../../lua/", $name, ".lua")),
+            sha: LazyLock::new(|| redis::Script::new($constant.text).get_hash().to_owned()),
+        };)+
+
+        /// All of them.
+        pub static SCRIPTS: &[&Script] = &[$(&$constant),+];
+    };
+}
+
+scripts! {
+    BUS_INHERIT = "bus_inherit";
+    BUS_SEND = "bus_send";
+    DEADLINE_DUE = "deadline_due";
+    DEADLINE_WATCH = "deadline_watch";
+    JOB_ASSIGN = "job_assign";
+    JOB_CREATE = "job_create";
+    JOB_FINISH = "job_finish";
+    JOB_READ = "job_read";
+    LEADER_RESIGN = "leader_resign";
+    LEADER_TAKE = "leader_take";
+    NODE_BEAT = "node_beat";
+    NODE_FORGET = "node_forget";
+    NODE_GAP = "node_gap";
+    NODE_OFFLINE = "node_offline";
+    NODE_PUT = "node_put";
+    NODE_READ = "node_read";
+    OWNER_CLAIM = "owner_claim";
+    OWNER_READ = "owner_read";
+    OWNER_RELEASE = "owner_release";
+    OWNER_RENEW = "owner_renew";
+    OWNER_SAVE = "owner_save";
+    PRESENCE_ANNOUNCE = "presence_announce";
+    PRESENCE_WITHDRAW = "presence_withdraw";
+    RATE_TAKE = "rate_take";
+    REQUEST_CLAIM = "request_claim";
+    SLOT_COMMIT = "slot_commit";
+    SLOT_CONFIRM = "slot_confirm";
+    SLOT_RELEASE = "slot_release";
+    SLOT_RENEW = "slot_renew";
+    SLOT_RESERVE = "slot_reserve";
+    SLOT_USAGE = "slot_usage";
+}

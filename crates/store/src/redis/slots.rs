@@ -1,0 +1,135 @@
+//! Who holds which slot, on Redis.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lingua_core::limits::{MAX_MODELS_PER_JOB, MAX_SLOTS};
+use lingua_core::slots::{Commit, Confirmed, Usage};
+use lingua_core::{LeaseToken, Moment, NodeId};
+
+use super::connection::{Call, Link};
+use super::keys::{node_gaps, node_record, node_reserved, node_running};
+use super::scripts::{
+    SLOT_COMMIT, SLOT_CONFIRM, SLOT_RELEASE, SLOT_RENEW, SLOT_RESERVE, SLOT_USAGE,
+};
+use crate::error::{Error, Result, checked_ms};
+use crate::slots::{Confirm, Refusal, Report, Reserve, SlotLedger, Wish};
+
+pub(super) struct RedisSlots {
+    link: Link,
+}
+
+impl RedisSlots {
+    pub(super) fn new(link: Link) -> Self {
+        RedisSlots { link }
+    }
+}
+
+#[async_trait]
+impl SlotLedger for RedisSlots {
+    async fn reserve(&self, wish: &Wish<'_>) -> Result<Reserve> {
+        if wish.models.len() > MAX_MODELS_PER_JOB {
+            return Err(Error::Invalid("a job names at most 8 models"));
+        }
+        let node = wish.node;
+        let keys = [node_record(node), node_reserved(node), node_running(node), node_gaps(node)];
+        let mut call = Call::new(&SLOT_RESERVE, keys)
+            .show(wish.token)
+            .number(checked_ms(wish.lease)?)
+            .show(wish.version);
+        for model in wish.models {
+            call = call.show(model);
+        }
+        let mut reply = self.link.run(call).await?;
+        Ok(match reply.word() {
+            "granted" => Reserve::Granted { until: reply.moment()?, used: reply.small()? },
+            "already" => Reserve::Already { until: reply.moment()? },
+            "spent" => Reserve::Spent,
+            "full" => Reserve::Full { used: reply.small()?, max: reply.small()? },
+            "unknown" => Reserve::Refused(Refusal::UnknownNode),
+            "changed" => Reserve::Refused(Refusal::Changed(reply.parse()?)),
+            "closed" => Reserve::Refused(Refusal::Closed),
+            "stale" => Reserve::Refused(Refusal::Stale),
+            "unconfirmed" => Reserve::Refused(Refusal::Unconfirmed),
+            "held" => Reserve::Refused(Refusal::Held(reply.moment()?)),
+            "missing_model" => Reserve::Refused(Refusal::MissingModel),
+            _ => return Err(reply.unexpected()),
+        })
+    }
+
+    async fn commit(&self, node: &NodeId, token: LeaseToken, lease: Duration) -> Result<Commit> {
+        let keys = [node_record(node), node_reserved(node), node_running(node)];
+        let call = Call::new(&SLOT_COMMIT, keys).show(token).number(checked_ms(lease)?);
+        let mut reply = self.link.run(call).await?;
+        Ok(match reply.word() {
+            "committed" => Commit::Committed(reply.moment()?),
+            "already" => Commit::Already(reply.moment()?),
+            "regained" => Commit::Regained(reply.moment()?),
+            "lost" => Commit::Lost,
+            _ => return Err(reply.unexpected()),
+        })
+    }
+
+    async fn renew(
+        &self,
+        node: &NodeId,
+        token: LeaseToken,
+        lease: Duration,
+    ) -> Result<Option<Moment>> {
+        let call =
+            Call::new(&SLOT_RENEW, [node_running(node)]).show(token).number(checked_ms(lease)?);
+        let mut reply = self.link.run(call).await?;
+        match reply.word() {
+            "renewed" => reply.moment().map(Some),
+            "lost" => Ok(None),
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn release(&self, node: &NodeId, token: LeaseToken) -> Result<bool> {
+        let keys = [node_reserved(node), node_running(node)];
+        let reply = self.link.run(Call::new(&SLOT_RELEASE, keys).show(token)).await?;
+        match reply.word() {
+            "freed" => Ok(true),
+            "nothing" => Ok(false),
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn confirm(&self, node: &NodeId, report: &Report<'_>) -> Result<Confirm> {
+        let tokens = report.running.unwrap_or_default();
+        if tokens.len() > MAX_SLOTS as usize {
+            return Err(Error::Invalid("a node runs at most 256 jobs"));
+        }
+        let keys = [node_record(node), node_reserved(node), node_running(node)];
+        let mut call = Call::new(&SLOT_CONFIRM, keys)
+            .number(report.epoch)
+            .flag(report.running.is_some())
+            .number(checked_ms(report.lease)?)
+            .number(checked_ms(report.grace)?)
+            .number(checked_ms(report.reserve_lease)?)
+            .number(checked_ms(report.quarantine)?);
+        for token in tokens {
+            call = call.show(token);
+        }
+        let mut reply = self.link.run(call).await?;
+        Ok(match reply.word() {
+            "confirmed" => Confirm::Confirmed(Confirmed {
+                unknown: reply.parsed_list()?,
+                dropped: reply.parsed_list()?,
+            }),
+            "superseded" => Confirm::Superseded { epoch: reply.number()? },
+            "unknown" => Confirm::Unknown,
+            _ => return Err(reply.unexpected()),
+        })
+    }
+
+    async fn usage(&self, node: &NodeId) -> Result<Usage> {
+        let keys = [node_reserved(node), node_running(node)];
+        let mut reply = self.link.run(Call::new(&SLOT_USAGE, keys)).await?;
+        match reply.word() {
+            "usage" => Ok(Usage { reserved: reply.small()?, running: reply.small()? }),
+            _ => Err(reply.unexpected()),
+        }
+    }
+}
