@@ -5,6 +5,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -146,7 +147,7 @@ impl SessionKey {
     ///
     /// Sessions that share a tag only share a place in the store; nothing tells them apart by it.
     pub fn tag(&self) -> SessionTag {
-        let mut hasher = blake3::Hasher::new_derive_key("lingua session tag v1");
+        let mut hasher = blake3::Hasher::new_keyed(b"lingua scheduler session tag  v1");
         for part in [self.tenant.as_str(), self.session.as_str()] {
             hasher.update(&[u8::try_from(part.len()).expect("ids are at most 64 bytes")]);
             hasher.update(part.as_bytes());
@@ -179,9 +180,17 @@ impl fmt::Debug for SessionTag {
 
 /// A job: 26 characters derived from its key, of which the first eight are its session's tag, so
 /// that any instance finds the record of a job from its id alone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct JobId([u8; JOB_ID_CHARS]);
+
+impl Hash for JobId {
+    // The last sixteen characters are a digest already: 80 bits are plenty for a table.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let digest = self.0.last_chunk::<16>().expect("a job id has 26 characters");
+        state.write_u128(u128::from_ne_bytes(*digest));
+    }
+}
 
 impl JobId {
     /// The id of the job with this digest in the session with this tag.

@@ -37,7 +37,7 @@ pub enum Origin<'a> {
 impl JobKey<'_> {
     /// The id of the job with this key.
     pub fn job_id(&self) -> JobId {
-        let mut hasher = blake3::Hasher::new_derive_key("lingua job key v1");
+        let mut hasher = blake3::Hasher::new_keyed(b"lingua scheduler job key      v1");
         self.encode(|bytes| {
             hasher.update(bytes);
         });

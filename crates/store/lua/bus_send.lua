@@ -16,7 +16,8 @@ if redis.call('HGET', presence, 'boot') ~= ARGV[1] then
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-if redis.call('ZSCORE', seen, ARGV[2]) then
+local last = redis.call('ZSCORE', seen, ARGV[2])
+if last and tonumber(last) > now then
   return {'posted'}
 end
 if redis.call('XLEN', inbox) >= tonumber(ARGV[6]) then

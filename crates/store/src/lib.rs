@@ -12,15 +12,17 @@
 //! Every method may be called again with the same arguments: the second time changes nothing and
 //! says so. [`Error::Unknown`] means the step may or may not have happened; calling again tells.
 
-pub mod backend;
-pub mod bus;
-pub mod clock;
 pub mod error;
-pub mod jobs;
+pub mod clock;
+pub mod backend;
 pub mod nodes;
-pub mod once;
-pub mod owners;
 pub mod slots;
+pub mod jobs;
+pub mod owners;
+pub mod bus;
+pub mod once;
+pub mod memory;
+pub mod redis;
 
 pub use backend::{Backend, Instance, Status};
 pub use clock::Clock;

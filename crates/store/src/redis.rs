@@ -3,9 +3,10 @@
 //! Every step is one Lua script on keys of one hash slot, on the server's own clock. Scripts may be
 //! repeated, so the client may re-send without harm. In reading order: [`url`] (which topology),
 //! [`connection`] (one multiplexed link, watched), `checks` (what a server must be), `keys`,
-//! `scripts`, `reply`, then one file per trait.
+//! `scripts`, `reply`, then one file per trait. [`ceiling`] is the yardstick of the bench.
 
 mod bus;
+pub mod ceiling;
 mod checks;
 mod connection;
 mod jobs;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::utterance::{Lane, Routes, Utterance};
 use crate::ids::TurnId;
+pub use crate::outcome::MissingReason;
 use crate::time::Moment;
 
 /// Which ending is meant: one target language of one utterance.
@@ -252,43 +253,6 @@ pub enum Ending<R> {
     Result(R),
     /// Without one.
     Missing(MissingReason),
-}
-
-/// Why there is no result.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum MissingReason {
-    /// Nothing was said.
-    SilenceDetected,
-    /// Nothing came by the deadline.
-    GapTimeout,
-    /// No node has the abilities.
-    NoCapableNode,
-    /// Every able node stayed full.
-    AllNodesBusy,
-    /// Every attempt failed.
-    JobFailed,
-    /// The client gave it up.
-    Cancelled,
-    /// The store cannot be reached.
-    DependencyDown,
-    /// The instance goes away.
-    Draining,
-}
-
-impl MissingReason {
-    /// The word on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            MissingReason::SilenceDetected => "silence_detected",
-            MissingReason::GapTimeout => "gap_timeout",
-            MissingReason::NoCapableNode => "no_capable_node",
-            MissingReason::AllNodesBusy => "all_nodes_busy",
-            MissingReason::JobFailed => "job_failed",
-            MissingReason::Cancelled => "cancelled",
-            MissingReason::DependencyDown => "dependency_down",
-            MissingReason::Draining => "draining",
-        }
-    }
 }
 
 /// Why speech was not taken.

@@ -11,7 +11,7 @@ use redis::Value;
 use redis::streams::{StreamId, StreamReadReply};
 use tokio::sync::Mutex;
 
-use super::connection::{Call, Link, Wire};
+use super::connection::{Link, Wire};
 use super::keys;
 use super::nodes::MAX_WAIT;
 use super::reply::text;
@@ -77,11 +77,13 @@ impl InstanceBus for RedisBus {
         let mut list = redis::cmd("SADD");
         list.arg(keys::instances()).arg(me.id.as_str());
         self.link.command(&list).await?;
-        let call = Call::new(&PRESENCE_ANNOUNCE, [keys::presence(&me.id), keys::boots(&me.id)])
+        let call = self
+            .link
+            .call(&PRESENCE_ANNOUNCE, [keys::presence(&me.id), keys::boots(&me.id)])?
             .arg(format!("{:016x}", me.boot))
             .arg(address)
-            .number(checked_ms(ttl)?);
-        let mut reply = self.link.run(call).await?;
+            .arg(checked_ms(ttl)?);
+        let mut reply = call.run().await?;
         match reply.word() {
             "announced" => Ok(Announce::Announced),
             "taken" => Ok(Announce::Taken {
@@ -93,9 +95,11 @@ impl InstanceBus for RedisBus {
     }
 
     async fn withdraw(&self, me: &Instance) -> Result<()> {
-        let call = Call::new(&PRESENCE_WITHDRAW, [keys::presence(&me.id)])
+        let call = self
+            .link
+            .call(&PRESENCE_WITHDRAW, [keys::presence(&me.id)])?
             .arg(format!("{:016x}", me.boot));
-        self.link.run(call).await.map(drop)
+        call.run().await.map(drop)
     }
 
     async fn peers(&self) -> Result<Vec<Peer>> {
@@ -109,14 +113,16 @@ impl InstanceBus for RedisBus {
             return Err(Error::Invalid("an envelope holds at most 256 KiB"));
         }
         let keys = [keys::presence(&to.id), keys::inbox(to), keys::seen(to)];
-        let call = Call::new(&BUS_SEND, keys)
+        let call = self
+            .link
+            .call(&BUS_SEND, keys)?
             .arg(format!("{:016x}", to.boot))
             .arg(format!("{:032x}", envelope.id))
             .show(&envelope.from)
             .arg(envelope.body.as_slice())
-            .number(checked_ms(envelope.live_for)?)
-            .number(INBOX_CAPACITY as u64);
-        let reply = self.link.run(call).await?;
+            .arg(checked_ms(envelope.live_for)?)
+            .arg(INBOX_CAPACITY as u64);
+        let reply = call.run().await?;
         match reply.word() {
             "posted" => Ok(Posting::Posted),
             "gone" => Ok(Posting::Gone),
@@ -199,15 +205,15 @@ impl InstanceBus for RedisBus {
             keys::heir(dead),
             keys::boots(&dead.id),
         ];
-        let call = || {
-            Ok(Call::new(&BUS_INHERIT, keys.clone())
+        loop {
+            let call = self
+                .link
+                .call(&BUS_INHERIT, keys.clone())?
                 .arg(format!("{:016x}", dead.boot))
                 .show(heir)
-                .number(checked_ms(ttl)?)
-                .number(RECEIVE_BATCH as u64))
-        };
-        loop {
-            let mut reply = self.link.run(call()?).await?;
+                .arg(checked_ms(ttl)?)
+                .arg(RECEIVE_BATCH);
+            let mut reply = call.run().await?;
             let (now, list) = match reply.word() {
                 "alive" => return Ok(Inherit::Alive),
                 "held" => return Ok(Inherit::Held),

@@ -1,12 +1,11 @@
 //! What a server must be before it is trusted with leases.
 
-use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo};
-use redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
+use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::connection::Wire;
 use super::keys;
 use super::reply::text;
-use super::url::Target;
+use super::url::{Target, Topology};
 
 /// The layout that we write: readers of the same major version understand it.
 pub(crate) const SCHEMA: &str = "1.0";
@@ -101,11 +100,15 @@ impl OpenError {
     }
 }
 
-/// Checks every primary's version, role and eviction policy, and the store's schema.
-pub(crate) async fn check(mut wire: Wire, target: &Target) -> Result<(), OpenError> {
+/// Checks every primary's version, role and eviction policy, and the store's schema. Gives the
+/// reign of the one server there is, or nothing for a Cluster.
+pub(crate) async fn check(mut wire: Wire, target: &Target) -> Result<String, OpenError> {
     let failed = |e: RedisError| OpenError::from_connecting(target, &e);
-    for info in infos(&mut wire).await.map_err(failed)? {
+    let mut reign = String::new();
+    for info in wire.query_primaries(redis::cmd("INFO")).await.map_err(failed)? {
+        let info = text("INFO", info).unwrap_or_default();
         check_server(&info, target)?;
+        reign = info.lines().find(|line| line.starts_with("master_replid:")).unwrap_or("").into();
     }
     let mut write = redis::cmd("SET");
     write.arg(keys::schema()).arg(SCHEMA).arg("NX");
@@ -118,23 +121,7 @@ pub(crate) async fn check(mut wire: Wire, target: &Target) -> Result<(), OpenErr
     if major(&found) != major(SCHEMA) {
         return Err(OpenError::Schema { store: target.to_string(), found });
     }
-    Ok(())
-}
-
-/// The server's own word about itself, from every primary.
-async fn infos(wire: &mut Wire) -> RedisResult<Vec<String>> {
-    let info = redis::cmd("INFO");
-    let values = match wire {
-        Wire::Single(_) => vec![wire.query(&info).await?],
-        Wire::Cluster(cluster) => {
-            let everywhere = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
-            match cluster.route_command(info, everywhere).await? {
-                Value::Map(answers) => answers.into_iter().map(|(_, answer)| answer).collect(),
-                answer => vec![answer],
-            }
-        }
-    };
-    values.into_iter().map(redis::from_redis_value).map(|text| Ok(text?)).collect()
+    Ok(if target.topology == Topology::Cluster { String::new() } else { reign })
 }
 
 fn check_server(info: &str, target: &Target) -> Result<(), OpenError> {

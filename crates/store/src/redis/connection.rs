@@ -1,6 +1,7 @@
 //! One multiplexed link to the store, watched: a dead store is noticed at once, refused at once and
 //! reached again as soon as it is back.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -9,8 +10,10 @@ use parking_lot::RwLock;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value,
+    Arg, AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind,
+    ToRedisArgs, Value,
 };
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
@@ -38,18 +41,38 @@ const MAX_BACKOFF: Duration = Duration::from_millis(400);
 
 /// A connection to one server or to a Cluster.
 #[derive(Clone)]
-pub(crate) enum Wire {
+pub(crate) struct Wire {
+    kind: Kind,
+    /// The replication id of the server at the other end, as it writes it. It is the same for as
+    /// long as the connection lasts; a Cluster has many servers and so none.
+    reign: Arc<str>,
+}
+
+#[derive(Clone)]
+enum Kind {
     Single(MultiplexedConnection),
     Cluster(ClusterConnection),
 }
 
 impl Wire {
     pub(crate) async fn query(&mut self, cmd: &Cmd) -> RedisResult<Value> {
-        let answer = match self {
-            Wire::Single(connection) => connection.req_packed_command(cmd).await,
-            Wire::Cluster(connection) => connection.req_packed_command(cmd).await,
+        let answer = match &mut self.kind {
+            Kind::Single(connection) => connection.req_packed_command(cmd).await,
+            Kind::Cluster(connection) => connection.req_packed_command(cmd).await,
         };
         answer?.extract_error()
+    }
+
+    /// Asks every primary, one answer each.
+    pub(crate) async fn query_primaries(&mut self, cmd: Cmd) -> RedisResult<Vec<Value>> {
+        let Kind::Cluster(cluster) = &mut self.kind else {
+            return Ok(vec![self.query(&cmd).await?]);
+        };
+        let everywhere = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
+        Ok(match cluster.route_command(cmd, everywhere).await?.extract_error()? {
+            Value::Map(answers) => answers.into_iter().map(|(_, answer)| answer).collect(),
+            answer => vec![answer],
+        })
     }
 }
 
@@ -105,17 +128,19 @@ impl Link {
         self.0.status.subscribe()
     }
 
-    /// Runs a script. `call` holds its keys and arguments.
-    pub(crate) async fn run(&self, call: Call) -> Result<Reply> {
-        let mut wire = self.0.wire()?;
-        let answer = match wire.query(&call.by_sha()).await {
-            // A restarted, promoted or flushed server does not know the script yet.
-            Err(e) if e.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                wire.query(&call.by_text()).await
-            }
-            answer => answer,
-        };
-        Reply::new(call.script.name, answer.map_err(|e| self.0.trouble(&e))?)
+    /// Begins a call of a script on these keys; refused at once while the store is down.
+    pub(crate) fn call<const N: usize>(
+        &self,
+        script: &'static Script,
+        keys: [String; N],
+    ) -> Result<Call<'_>> {
+        let wire = self.0.wire()?;
+        let mut cmd = redis::cmd("EVALSHA");
+        cmd.arg(script.sha()).arg(N);
+        for key in keys {
+            cmd.arg(key);
+        }
+        Ok(Call { link: self, wire, script, cmd })
     }
 
     /// Runs one plain command.
@@ -137,50 +162,55 @@ impl Link {
     }
 }
 
-/// A script with its keys and arguments.
-pub(crate) struct Call {
+/// A script with its keys and arguments, bound to the connection it goes out on.
+pub(crate) struct Call<'a> {
+    link: &'a Link,
+    wire: Wire,
     script: &'static Script,
-    keys: usize,
-    words: Vec<Vec<u8>>,
+    cmd: Cmd,
 }
 
-impl Call {
-    pub(crate) fn new<const N: usize>(script: &'static Script, keys: [String; N]) -> Self {
-        let mut words = Vec::with_capacity(N + 10);
-        words.extend(keys.into_iter().map(String::into_bytes));
-        Call { script, keys: N, words }
-    }
-
-    pub(crate) fn arg(mut self, arg: impl Into<Vec<u8>>) -> Self {
-        self.words.push(arg.into());
+impl Call<'_> {
+    pub(crate) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
+        self.cmd.arg(arg);
         self
     }
 
-    pub(crate) fn number(self, n: u64) -> Self {
-        self.arg(n.to_string())
-    }
-
-    pub(crate) fn show(self, arg: impl std::fmt::Display) -> Self {
-        self.arg(arg.to_string())
+    pub(crate) fn show(mut self, arg: impl fmt::Display) -> Self {
+        self.cmd.arg(arg.to_string());
+        self
     }
 
     pub(crate) fn flag(self, flag: bool) -> Self {
         self.arg(if flag { "1" } else { "0" })
     }
 
-    fn by_sha(&self) -> Cmd {
-        self.command("EVALSHA", self.script.sha())
+    /// The reign of the very connection that the call goes out on: a grant by the word of a server
+    /// that is gone must not be carried out by its successor.
+    pub(crate) fn reign(self) -> Self {
+        let reign = Arc::clone(&self.wire.reign);
+        self.arg(&*reign)
+    }
+
+    pub(crate) async fn run(mut self) -> Result<Reply> {
+        let answer = match self.wire.query(&self.cmd).await {
+            // A restarted, promoted or flushed server does not know the script yet.
+            Err(e) if e.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                let by_text = self.by_text();
+                self.wire.query(&by_text).await
+            }
+            answer => answer,
+        };
+        Reply::new(self.script.name, answer.map_err(|e| self.link.trouble(&e))?)
     }
 
     fn by_text(&self) -> Cmd {
-        self.command("EVAL", self.script.text)
-    }
-
-    fn command(&self, verb: &str, script: &str) -> Cmd {
-        let mut cmd = redis::cmd(verb);
-        cmd.arg(script).arg(self.keys);
-        for word in &self.words {
-            cmd.arg(word.as_slice());
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg(self.script.text);
+        for arg in self.cmd.args_iter().skip(2) {
+            if let Arg::Simple(bytes) = arg {
+                cmd.arg(bytes);
+            }
         }
         cmd
     }
@@ -208,6 +238,8 @@ impl Inner {
                 ServerErrorKind::BusyLoading
                 | ServerErrorKind::ClusterDown
                 | ServerErrorKind::MasterDown
+                | ServerErrorKind::Moved
+                | ServerErrorKind::Ask
                 | ServerErrorKind::ReadOnly
                 | ServerErrorKind::TryAgain,
             )
@@ -216,7 +248,8 @@ impl Inner {
                 Error::Down(what)
             }
             ErrorKind::Server(_) | ErrorKind::Extension => Error::Refused(what),
-            ErrorKind::Parse | ErrorKind::UnexpectedReturnType => Error::corrupt("a reply", what),
+            ErrorKind::UnexpectedReturnType => Error::corrupt("a reply", what),
+            // Also a reply that was cut off in the middle, which the client calls unparsable.
             _ => {
                 self.look_now(&what);
                 if error.is_connection_refusal() { Error::Down(what) } else { Error::Unknown(what) }
@@ -234,10 +267,17 @@ impl Inner {
     }
 
     fn mark_down(&self, reason: &str) {
-        if self.up.swap(false, Ordering::SeqCst) {
-            tracing::warn!(reason, store = %self.target, "the store does not answer");
-            self.status.send_replace(Status::Down { reason: reason.to_owned() });
-        }
+        self.up.store(false, Ordering::SeqCst);
+        // A later reason may say what to do, as that of a server that came back as a replica does.
+        self.status.send_if_modified(|status| {
+            let down = Status::Down { reason: reason.to_owned() };
+            let changed = *status != down;
+            if changed {
+                tracing::warn!(reason, store = %self.target, "the store does not answer");
+                *status = down;
+            }
+            changed
+        });
     }
 
     fn mark_up(&self, connection: u64) {
@@ -318,8 +358,9 @@ async fn connect_checked(
     target: &Target,
     options: &Options,
 ) -> std::result::Result<Connected, OpenError> {
-    let connected = connect(target, options, options.response_timeout).await?;
-    checks::check(connected.wire.clone(), target).await?;
+    let mut connected = connect(target, options, options.response_timeout).await?;
+    let reign = checks::check(connected.wire.clone(), target).await?;
+    connected.wire.reign = reign.into();
     Ok(connected)
 }
 
@@ -331,10 +372,15 @@ enum Silence {
 /// Asks for a write's worth of health: a replica answers PING too, but is no store.
 async fn ping(mut wire: Wire, patience: Duration) -> std::result::Result<(), Silence> {
     let probes = async {
-        wire.query(&redis::cmd("PING")).await?;
-        match wire {
-            Wire::Cluster(_) => Ok(Value::Okay),
-            Wire::Single(_) => wire.query(&redis::cmd("ROLE")).await,
+        match &mut wire.kind {
+            // By itself the client asks all primaries and wants all to answer, but one shard that
+            // hangs is not the store.
+            Kind::Cluster(cluster) => {
+                let any = (MultipleNodeRoutingInfo::AllMasters, Some(ResponsePolicy::OneSucceeded));
+                cluster.route_command(redis::cmd("PING"), RoutingInfo::MultiNode(any)).await?;
+                Ok(Value::Okay)
+            }
+            Kind::Single(_) => wire.query(&redis::cmd("ROLE")).await,
         }
     };
     match timeout(patience, probes).await {
@@ -359,12 +405,12 @@ async fn still_primary(link: &Inner) -> bool {
 
 /// What a connection goes to.
 pub(crate) struct Connected {
-    wire: Wire,
+    pub(crate) wire: Wire,
     /// The server that the Sentinels named.
     primary: Option<String>,
 }
 
-async fn connect(
+pub(crate) async fn connect(
     target: &Target,
     options: &Options,
     response_timeout: Duration,
@@ -386,7 +432,8 @@ async fn connect(
             let connecting = timeout(options.connect_timeout * 2, client.get_async_connection());
             let wire =
                 connecting.await.map_err(|_| unreachable("it does not answer".to_owned()))?;
-            Ok(Connected { wire: Wire::Cluster(wire.map_err(broken)?), primary: None })
+            let wire = Wire { kind: Kind::Cluster(wire.map_err(broken)?), reign: "".into() };
+            Ok(Connected { wire, primary: None })
         }
         Topology::Standalone => {
             let url = target.data_urls().swap_remove(0);
@@ -415,7 +462,8 @@ async fn connect_single(
         .set_pipeline_buffer_size(options.max_in_flight)
         .set_concurrency_limit(options.max_in_flight);
     let client = Client::open(url)?;
-    Ok(Wire::Single(client.get_multiplexed_async_connection_with_config(&config).await?))
+    let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+    Ok(Wire { kind: Kind::Single(connection), reign: "".into() })
 }
 
 /// The address of the primary by the first Sentinel that knows it.

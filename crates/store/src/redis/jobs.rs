@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use lingua_core::job::JobState;
 use lingua_core::limits::MAX_ATTEMPTS;
-use lingua_core::{JobId, NodeId, RequestId, SessionKey, TenantId, TurnId};
+use lingua_core::{JobId, Moment, NodeId, RequestId, SessionKey, TenantId, TurnId};
 
-use super::connection::{Call, Link};
+use super::connection::Link;
 use super::keys;
 use super::reply::{Reply, text};
 use super::scripts::{
@@ -33,21 +33,20 @@ impl RedisJobs {
 impl JobBook for RedisJobs {
     async fn create(&self, job: &NewJob<'_>) -> Result<Create> {
         let keys = [keys::job(&job.id), keys::session_owner(job.session)];
-        let call = Call::new(&JOB_CREATE, keys)
-            .arg(job.session.tenant.as_str())
-            .arg(job.session.session.as_str())
-            .arg(job.epoch.map(|epoch| epoch.to_string()).unwrap_or_default())
-            .number(checked_ms(job.deadline_in)?)
-            .number(checked_ms(job.keep_for)?);
-        let call = match &job.first {
-            None => call.arg(JobState::New.as_str()).arg("0").arg("").arg(""),
-            Some(first) => call
-                .arg(JobState::Dispatched.as_str())
-                .number(first.token.attempt.into())
-                .arg(first.node.as_str())
-                .show(first.token),
+        let (state, current) = match &job.first {
+            None => (JobState::New, "0".to_owned()),
+            Some(first) => (JobState::Dispatched, spelled(first)),
         };
-        let mut reply = self.link.run(call).await?;
+        let call = self
+            .link
+            .call(&JOB_CREATE, keys)?
+            .arg(job.epoch.map(|epoch| epoch.to_string()).unwrap_or_default())
+            .arg(checked_ms(job.deadline_in)?)
+            .arg(checked_ms(job.keep_for)?)
+            .arg(state.as_str())
+            .arg(current)
+            .arg(format!("{} {}", job.session.tenant, job.session.session));
+        let mut reply = call.run().await?;
         Ok(match reply.word() {
             "created" => Create::Created { deadline: reply.moment()? },
             "exists" => Create::Exists(record(reply)?),
@@ -65,12 +64,13 @@ impl JobBook for RedisJobs {
         if max_attempts > MAX_ATTEMPTS {
             return Err(Error::Invalid("a job has at most 16 attempts"));
         }
-        let call = Call::new(&JOB_ASSIGN, [keys::job(job)])
-            .number(assignment.token.attempt.into())
-            .arg(assignment.node.as_str())
-            .show(assignment.token)
-            .number(max_attempts.into());
-        let mut reply = self.link.run(call).await?;
+        let call = self
+            .link
+            .call(&JOB_ASSIGN, [keys::job(job)])?
+            .arg(assignment.token.attempt)
+            .arg(spelled(assignment))
+            .arg(max_attempts);
+        let mut reply = call.run().await?;
         Ok(match reply.word() {
             "assigned" => Assign::Assigned,
             "stale" => Assign::Stale { attempt: reply.small()? },
@@ -83,13 +83,17 @@ impl JobBook for RedisJobs {
 
     async fn finish(&self, job: &JobId, by: &EndedBy, ending: &Ending) -> Result<Finish> {
         ending.check()?;
-        let call = Call::new(&JOB_FINISH, [keys::job(job)]);
-        let call = match by {
-            EndedBy::Owner => call.arg("owner").arg("").arg(""),
-            EndedBy::Assignment(by) => call.arg("node").arg(by.node.as_str()).show(by.token),
+        let (by, word) = match by {
+            EndedBy::Owner => (String::new(), "owner"),
+            EndedBy::Assignment(by) => (spelled(by), "node"),
         };
-        let call = call.arg(ending.state.as_str()).arg(ending.code.as_str());
-        let mut reply = self.link.run(call).await?;
+        let call = self
+            .link
+            .call(&JOB_FINISH, [keys::job(job)])?
+            .arg(by)
+            .arg(ending.state.as_str())
+            .arg(format!("{word} {}", ending.code));
+        let mut reply = call.run().await?;
         Ok(match reply.word() {
             "finished" => Finish::Finished,
             "repeated" => Finish::Repeated,
@@ -101,7 +105,7 @@ impl JobBook for RedisJobs {
     }
 
     async fn get(&self, job: &JobId) -> Result<Option<JobRecord>> {
-        let reply = self.link.run(Call::new(&JOB_READ, [keys::job(job)])).await?;
+        let reply = self.link.call(&JOB_READ, [keys::job(job)])?.run().await?;
         match reply.word() {
             "exists" => record(reply).map(Some),
             "unknown" => Ok(None),
@@ -110,10 +114,12 @@ impl JobBook for RedisJobs {
     }
 
     async fn watch(&self, job: &JobId, deadline_in: Duration) -> Result<()> {
-        let call = Call::new(&DEADLINE_WATCH, [keys::deadlines(keys::deadline_shard(job))])
+        let call = self
+            .link
+            .call(&DEADLINE_WATCH, [keys::deadlines(keys::deadline_shard(job))])?
             .arg(job.as_str())
-            .number(checked_ms(deadline_in)?);
-        self.link.run(call).await.map(drop)
+            .arg(checked_ms(deadline_in)?);
+        call.run().await.map(drop)
     }
 
     async fn unwatch(&self, job: &JobId) -> Result<()> {
@@ -125,8 +131,8 @@ impl JobBook for RedisJobs {
     async fn due(&self, limit: usize) -> Result<Vec<JobId>> {
         let each = limit.div_ceil(keys::DEADLINE_SHARDS as usize).max(1) as u64;
         let shards = (0..keys::DEADLINE_SHARDS).map(|shard| async move {
-            let call = Call::new(&DEADLINE_DUE, [keys::deadlines(shard)]).number(each);
-            self.link.run(call).await?.parsed_list::<JobId>()
+            let call = self.link.call(&DEADLINE_DUE, [keys::deadlines(shard)])?.arg(each);
+            call.run().await?.parsed_list::<JobId>()
         });
         Ok(try_join_all(shards).await?.concat())
     }
@@ -138,10 +144,12 @@ impl JobBook for RedisJobs {
         job: &JobId,
         keep_for: Duration,
     ) -> Result<JobId> {
-        let call = Call::new(&REQUEST_CLAIM, [keys::request(tenant, request)])
+        let call = self
+            .link
+            .call(&REQUEST_CLAIM, [keys::request(tenant, request)])?
             .arg(job.as_str())
-            .number(checked_ms(keep_for)?);
-        let mut reply = self.link.run(call).await?;
+            .arg(checked_ms(keep_for)?);
+        let mut reply = call.run().await?;
         match reply.word() {
             "job" => reply.parse(),
             _ => Err(reply.unexpected()),
@@ -178,12 +186,35 @@ fn state(reply: &mut Reply) -> Result<JobState> {
     JobState::parse(&word).ok_or_else(|| Error::corrupt("a job's state", word))
 }
 
+/// An assignment as the scripts compare it: as a whole. Neither ids nor tokens hold spaces.
+fn spelled(assignment: &Assignment) -> String {
+    let Assignment { node, token } = assignment;
+    format!("{} {node} {token}", token.attempt)
+}
+
 fn record(mut reply: Reply) -> Result<JobRecord> {
-    let session = SessionKey { tenant: reply.parse()?, session: reply.parse()? };
     let state = state(&mut reply)?;
-    let _attempt = reply.number()?;
-    let (node, token) = (reply.optional()?, reply.optional()?);
-    let assignment = node.zip(token).map(|(node, token)| Assignment { node, token });
-    let (deadline, code) = (reply.moment()?, reply.text()?);
+    let (current, facts, end) = (reply.text()?, reply.text()?, reply.text()?);
+    let wrong = || Error::corrupt("a job's record", (&current, &facts));
+    let mut facts_parts = facts.split(' ');
+    let (Some(deadline), Some(tenant), Some(session), None) =
+        (facts_parts.next(), facts_parts.next(), facts_parts.next(), facts_parts.next())
+    else {
+        return Err(wrong());
+    };
+    let session = SessionKey {
+        tenant: tenant.parse().map_err(|_| wrong())?,
+        session: session.parse().map_err(|_| wrong())?,
+    };
+    let assignment = match current.split(' ').collect::<Vec<_>>()[..] {
+        ["0"] => None,
+        [_, node, token] => Some(Assignment {
+            node: node.parse().map_err(|_| wrong())?,
+            token: token.parse().map_err(|_| wrong())?,
+        }),
+        _ => return Err(wrong()),
+    };
+    let deadline = Moment::from_millis(deadline.parse().map_err(|_| wrong())?);
+    let code = end.split_once(' ').map(|(_, code)| code.to_owned()).unwrap_or_default();
     Ok(JobRecord { session, state, assignment, deadline, code })
 }

@@ -14,7 +14,7 @@ use redis::Value;
 use redis::streams::{StreamRangeReply, StreamReadReply};
 use tokio::sync::Mutex;
 
-use super::connection::{Call, Link, Wire};
+use super::connection::{Link, Wire};
 use super::keys;
 use super::reply::{Reply, text};
 use super::scripts::{NODE_BEAT, NODE_FORGET, NODE_GAP, NODE_OFFLINE, NODE_PUT, NODE_READ};
@@ -77,20 +77,22 @@ impl NodeDirectory for RedisNodes {
             Claim::Again(epoch) => ("again", *epoch),
         };
         let json = serde_json::to_vec(profile).expect("a profile has only string keys");
-        let call = Call::new(&NODE_PUT, [keys::node_record(node)])
+        let call = self
+            .link
+            .call(&NODE_PUT, [keys::node_record(node)])?
             .arg(claim)
-            .number(epoch)
+            .arg(epoch)
             .show(owner)
             .arg(json)
             .show(crate::nodes::ProfileVersion::of(profile))
-            .number(vitals.max.into())
+            .arg(vitals.max)
             .arg(vitals.health.as_str())
             .flag(vitals.overloaded)
-            .number(checked_ms(vitals.fresh_for)?)
+            .arg(checked_ms(vitals.fresh_for)?)
             .flag(*known);
         // On the list first: an id without a record is skipped, a record without an id is lost.
         self.list("SADD", node).await?;
-        let mut reply = self.link.run(call).await?;
+        let mut reply = call.run().await?;
         match reply.word() {
             "stored" => {
                 let epoch = reply.number()?;
@@ -109,16 +111,18 @@ impl NodeDirectory for RedisNodes {
             return Err(Error::Invalid("a node has from 1 to 256 slots"));
         }
         let keys = [keys::node_record(node), keys::node_reserved(node), keys::node_running(node)];
-        let call = Call::new(&NODE_BEAT, keys)
-            .number(beat.epoch)
+        let call = self
+            .link
+            .call(&NODE_BEAT, keys)?
+            .arg(beat.epoch)
             .show(beat.version)
-            .number(vitals.max.into())
+            .arg(vitals.max)
             .arg(vitals.health.as_str())
             .flag(vitals.overloaded)
-            .number(checked_ms(vitals.fresh_for)?)
-            .number(millis(SPENT_RETENTION))
-            .number(FORGET_AT_ONCE as u64);
-        let mut reply = self.link.run(call).await?;
+            .arg(checked_ms(vitals.fresh_for)?)
+            .arg(millis(SPENT_RETENTION))
+            .arg(FORGET_AT_ONCE as u64);
+        let mut reply = call.run().await?;
         match reply.word() {
             "kept" => {
                 let (changed, confirmed) = (reply.number()? == 1, reply.number()? == 1);
@@ -134,8 +138,8 @@ impl NodeDirectory for RedisNodes {
     }
 
     async fn offline(&self, node: &NodeId, epoch: u64) -> Result<Fenced> {
-        let call = Call::new(&NODE_OFFLINE, [keys::node_record(node)]).number(epoch);
-        let fenced = self.link.run(call).await?.fenced()?;
+        let call = self.link.call(&NODE_OFFLINE, [keys::node_record(node)])?.arg(epoch);
+        let fenced = call.run().await?.fenced()?;
         if fenced == Fenced::Done {
             self.announce(node).await;
         }
@@ -149,8 +153,8 @@ impl NodeDirectory for RedisNodes {
             keys::node_running(node),
             keys::node_gaps(node),
         ];
-        let call = Call::new(&NODE_FORGET, keys).number(checked_ms(unseen_for)?);
-        let reply = self.link.run(call).await?;
+        let call = self.link.call(&NODE_FORGET, keys)?.arg(checked_ms(unseen_for)?);
+        let reply = call.run().await?;
         match reply.word() {
             "forgotten" => {
                 self.list("SREM", node).await?;
@@ -169,11 +173,13 @@ impl NodeDirectory for RedisNodes {
 
     async fn note_gap(&self, node: &NodeId, model: &ModelId, lasting: Duration) -> Result<()> {
         let keys = [keys::node_record(node), keys::node_gaps(node)];
-        let call = Call::new(&NODE_GAP, keys)
+        let call = self
+            .link
+            .call(&NODE_GAP, keys)?
             .show(model)
-            .number(checked_ms(lasting)?)
-            .number(MAX_GAPS_PER_NODE as u64);
-        let reply = self.link.run(call).await?;
+            .arg(checked_ms(lasting)?)
+            .arg(MAX_GAPS_PER_NODE as u64);
+        let reply = call.run().await?;
         match reply.word() {
             "noted" => {
                 self.announce(node).await;
@@ -186,7 +192,7 @@ impl NodeDirectory for RedisNodes {
 
     async fn get(&self, node: &NodeId) -> Result<Option<NodeRecord>> {
         let keys = [keys::node_record(node), keys::node_gaps(node)];
-        let reply = self.link.run(Call::new(&NODE_READ, keys)).await?;
+        let reply = self.link.call(&NODE_READ, keys)?.run().await?;
         match reply.word() {
             "record" => record(node, reply).map(Some),
             "unknown" => Ok(None),

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use lingua_core::time::millis;
 use redis::Value;
 
-use super::connection::{Call, Link};
+use super::connection::Link;
 use super::keys;
 use super::scripts::RATE_TAKE;
 use crate::error::{Error, Result, checked_ms};
@@ -36,10 +36,12 @@ impl OnceWindow for RedisOnce {
 
     async fn take(&self, name: &Name, rate: Rate) -> Result<Take> {
         let rate = rate.checked()?;
-        let call = Call::new(&RATE_TAKE, [keys::rate(name)])
-            .number(millis(rate.interval))
-            .number(rate.burst.into());
-        let mut reply = self.link.run(call).await?;
+        let call = self
+            .link
+            .call(&RATE_TAKE, [keys::rate(name)])?
+            .arg(millis(rate.interval))
+            .arg(rate.burst);
+        let mut reply = call.run().await?;
         match reply.word() {
             "allowed" => Ok(Take::Allowed),
             "limited" => Ok(Take::Limited { retry_after: Duration::from_millis(reply.number()?) }),

@@ -7,7 +7,7 @@ use lingua_core::SessionKey;
 use lingua_core::time::millis;
 use redis::Value;
 
-use super::connection::{Call, Link};
+use super::connection::Link;
 use super::keys;
 use super::scripts::{
     LEADER_RESIGN, LEADER_TAKE, OWNER_CLAIM, OWNER_READ, OWNER_RELEASE, OWNER_RENEW, OWNER_SAVE,
@@ -35,11 +35,13 @@ impl OwnerTable for RedisOwners {
         instance: &Instance,
         ttl: Duration,
     ) -> Result<Claimed> {
-        let call = Call::new(&OWNER_CLAIM, [keys::session_owner(session)])
+        let call = self
+            .link
+            .call(&OWNER_CLAIM, [keys::session_owner(session)])?
             .show(instance)
-            .number(checked_ms(ttl)?)
-            .number(millis(EPOCH_MEMORY));
-        let mut reply = self.link.run(call).await?;
+            .arg(checked_ms(ttl)?)
+            .arg(millis(EPOCH_MEMORY));
+        let mut reply = call.run().await?;
         match reply.word() {
             "claimed" => {
                 let epoch = reply.number()?;
@@ -57,22 +59,24 @@ impl OwnerTable for RedisOwners {
         epoch: u64,
         ttl: Duration,
     ) -> Result<Fenced> {
-        let call = Call::new(&OWNER_RENEW, [keys::session_owner(session)])
+        let call = self
+            .link
+            .call(&OWNER_RENEW, [keys::session_owner(session)])?
             .show(instance)
-            .number(epoch)
-            .number(checked_ms(ttl)?)
-            .number(millis(EPOCH_MEMORY));
-        self.link.run(call).await?.fenced()
+            .arg(epoch)
+            .arg(checked_ms(ttl)?)
+            .arg(millis(EPOCH_MEMORY));
+        call.run().await?.fenced()
     }
 
     async fn release(&self, session: &SessionKey, epoch: u64) -> Result<Fenced> {
-        let call = Call::new(&OWNER_RELEASE, [keys::session_owner(session)]).number(epoch);
-        self.link.run(call).await?.fenced()
+        let call = self.link.call(&OWNER_RELEASE, [keys::session_owner(session)])?.arg(epoch);
+        call.run().await?.fenced()
     }
 
     async fn owner(&self, session: &SessionKey) -> Result<Option<Owner>> {
-        let call = Call::new(&OWNER_READ, [keys::session_owner(session)]);
-        let mut reply = self.link.run(call).await?;
+        let call = self.link.call(&OWNER_READ, [keys::session_owner(session)])?;
+        let mut reply = call.run().await?;
         match reply.word() {
             "nobody" => Ok(None),
             "owner" => {
@@ -95,8 +99,8 @@ impl OwnerTable for RedisOwners {
         }
         let keys = [keys::session_owner(session), keys::session_state(session)];
         let call =
-            Call::new(&OWNER_SAVE, keys).number(epoch).arg(state).number(checked_ms(keep_for)?);
-        self.link.run(call).await?.fenced()
+            self.link.call(&OWNER_SAVE, keys)?.arg(epoch).arg(state).arg(checked_ms(keep_for)?);
+        call.run().await?.fenced()
     }
 
     async fn load(&self, session: &SessionKey) -> Result<Option<Vec<u8>>> {
@@ -110,9 +114,12 @@ impl OwnerTable for RedisOwners {
     }
 
     async fn lead(&self, task: Task, instance: &Instance, ttl: Duration) -> Result<Lead> {
-        let call =
-            Call::new(&LEADER_TAKE, [keys::leader(task)]).show(instance).number(checked_ms(ttl)?);
-        let mut reply = self.link.run(call).await?;
+        let call = self
+            .link
+            .call(&LEADER_TAKE, [keys::leader(task)])?
+            .show(instance)
+            .arg(checked_ms(ttl)?);
+        let mut reply = call.run().await?;
         match reply.word() {
             "leading" => Ok(Lead::Leading { fence: reply.number()? }),
             "held" => Ok(Lead::Held { by: reply.parse()? }),
@@ -121,7 +128,7 @@ impl OwnerTable for RedisOwners {
     }
 
     async fn resign(&self, task: Task, instance: &Instance, fence: u64) -> Result<()> {
-        let call = Call::new(&LEADER_RESIGN, [keys::leader(task)]).show(instance).number(fence);
-        self.link.run(call).await.map(drop)
+        let call = self.link.call(&LEADER_RESIGN, [keys::leader(task)])?.show(instance).arg(fence);
+        call.run().await.map(drop)
     }
 }

@@ -7,7 +7,7 @@ use lingua_core::limits::{MAX_MODELS_PER_JOB, MAX_SLOTS};
 use lingua_core::slots::{Commit, Confirmed, Usage};
 use lingua_core::{LeaseToken, Moment, NodeId};
 
-use super::connection::{Call, Link};
+use super::connection::Link;
 use super::keys::{node_gaps, node_record, node_reserved, node_running};
 use super::scripts::{
     SLOT_COMMIT, SLOT_CONFIRM, SLOT_RELEASE, SLOT_RENEW, SLOT_RESERVE, SLOT_USAGE,
@@ -33,14 +33,17 @@ impl SlotLedger for RedisSlots {
         }
         let node = wish.node;
         let keys = [node_record(node), node_reserved(node), node_running(node), node_gaps(node)];
-        let mut call = Call::new(&SLOT_RESERVE, keys)
+        let mut call = self
+            .link
+            .call(&SLOT_RESERVE, keys)?
             .show(wish.token)
-            .number(checked_ms(wish.lease)?)
-            .show(wish.version);
+            .arg(checked_ms(wish.lease)?)
+            .show(wish.version)
+            .reign();
         for model in wish.models {
             call = call.show(model);
         }
-        let mut reply = self.link.run(call).await?;
+        let mut reply = call.run().await?;
         Ok(match reply.word() {
             "granted" => Reserve::Granted { until: reply.moment()?, used: reply.small()? },
             "already" => Reserve::Already { until: reply.moment()? },
@@ -59,8 +62,8 @@ impl SlotLedger for RedisSlots {
 
     async fn commit(&self, node: &NodeId, token: LeaseToken, lease: Duration) -> Result<Commit> {
         let keys = [node_record(node), node_reserved(node), node_running(node)];
-        let call = Call::new(&SLOT_COMMIT, keys).show(token).number(checked_ms(lease)?);
-        let mut reply = self.link.run(call).await?;
+        let call = self.link.call(&SLOT_COMMIT, keys)?.show(token).arg(checked_ms(lease)?).reign();
+        let mut reply = call.run().await?;
         Ok(match reply.word() {
             "committed" => Commit::Committed(reply.moment()?),
             "already" => Commit::Already(reply.moment()?),
@@ -77,8 +80,8 @@ impl SlotLedger for RedisSlots {
         lease: Duration,
     ) -> Result<Option<Moment>> {
         let call =
-            Call::new(&SLOT_RENEW, [node_running(node)]).show(token).number(checked_ms(lease)?);
-        let mut reply = self.link.run(call).await?;
+            self.link.call(&SLOT_RENEW, [node_running(node)])?.show(token).arg(checked_ms(lease)?);
+        let mut reply = call.run().await?;
         match reply.word() {
             "renewed" => reply.moment().map(Some),
             "lost" => Ok(None),
@@ -88,7 +91,7 @@ impl SlotLedger for RedisSlots {
 
     async fn release(&self, node: &NodeId, token: LeaseToken) -> Result<bool> {
         let keys = [node_reserved(node), node_running(node)];
-        let reply = self.link.run(Call::new(&SLOT_RELEASE, keys).show(token)).await?;
+        let reply = self.link.call(&SLOT_RELEASE, keys)?.show(token).run().await?;
         match reply.word() {
             "freed" => Ok(true),
             "nothing" => Ok(false),
@@ -102,17 +105,19 @@ impl SlotLedger for RedisSlots {
             return Err(Error::Invalid("a node runs at most 256 jobs"));
         }
         let keys = [node_record(node), node_reserved(node), node_running(node)];
-        let mut call = Call::new(&SLOT_CONFIRM, keys)
-            .number(report.epoch)
+        let mut call = self
+            .link
+            .call(&SLOT_CONFIRM, keys)?
+            .arg(report.epoch)
             .flag(report.running.is_some())
-            .number(checked_ms(report.lease)?)
-            .number(checked_ms(report.grace)?)
-            .number(checked_ms(report.reserve_lease)?)
-            .number(checked_ms(report.quarantine)?);
+            .arg(checked_ms(report.lease)?)
+            .arg(checked_ms(report.grace)?)
+            .arg(checked_ms(report.reserve_lease)?)
+            .arg(checked_ms(report.quarantine)?);
         for token in tokens {
             call = call.show(token);
         }
-        let mut reply = self.link.run(call).await?;
+        let mut reply = call.run().await?;
         Ok(match reply.word() {
             "confirmed" => Confirm::Confirmed(Confirmed {
                 unknown: reply.parsed_list()?,
@@ -126,7 +131,7 @@ impl SlotLedger for RedisSlots {
 
     async fn usage(&self, node: &NodeId) -> Result<Usage> {
         let keys = [node_reserved(node), node_running(node)];
-        let mut reply = self.link.run(Call::new(&SLOT_USAGE, keys)).await?;
+        let mut reply = self.link.call(&SLOT_USAGE, keys)?.run().await?;
         match reply.word() {
             "usage" => Ok(Usage { reserved: reply.small()?, running: reply.small()? }),
             _ => Err(reply.unexpected()),

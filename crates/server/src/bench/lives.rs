@@ -1,0 +1,229 @@
+//! The life of a job on a store: create, reserve, commit, finish.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use futures_util::future::try_join_all;
+use hdrhistogram::Histogram;
+use lingua_core::eligibility::Route;
+use lingua_core::job::JobState;
+use lingua_core::job_key::{JobKey, Origin};
+use lingua_core::lang::LangSet;
+use lingua_core::node::{Declaration, Health, NodeProfile};
+use lingua_core::slots::Commit;
+use lingua_core::{InstanceId, Lang, LeaseToken, NodeId, SessionId, SessionKey, TenantId};
+use lingua_store::jobs::{Assignment, Create, EndedBy, Ending, Finish, NewJob};
+use lingua_store::nodes::{Beat, Claim, ProfileVersion, Put, Registration, Vitals};
+use lingua_store::redis::ceiling::Ceiling;
+use lingua_store::slots::{Reserve, Wish};
+use lingua_store::{Backend, Instance};
+use rand::RngExt;
+use tokio::time::Instant;
+
+/// Store calls of one life.
+pub(crate) const CALLS: u32 = 5;
+
+const NODES: usize = 64;
+const SLOTS: u32 = 128;
+const LEASE: Duration = Duration::from_secs(15);
+const DEADLINE: Duration = Duration::from_secs(75);
+
+/// Jobs are forgotten soon after the measurement, so that a long run does not fill the store.
+const KEEP: Duration = Duration::from_millis(1);
+
+/// What one measurement gave.
+pub(crate) struct Measured {
+    pub(crate) lives: u64,
+    pub(crate) elapsed: Duration,
+    pub(crate) latency: Histogram<u64>,
+}
+
+impl Measured {
+    pub(crate) fn lives_per_second(&self) -> f64 {
+        self.lives as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// Microseconds below which this share of the lives stayed.
+    pub(crate) fn micros(&self, quantile: f64) -> f64 {
+        self.latency.value_at_quantile(quantile) as f64 / 1000.0
+    }
+}
+
+/// A fleet on a store, ready to be given jobs.
+pub(crate) struct Fleet {
+    store: Backend,
+    nodes: Vec<NodeId>,
+    epochs: Vec<u64>,
+    version: ProfileVersion,
+    vitals: Vitals,
+    session: SessionKey,
+    route: Route,
+}
+
+impl Fleet {
+    pub(crate) async fn register(store: Backend) -> anyhow::Result<Self> {
+        let (en, zh) = (Lang::new("en")?, Lang::new("zh")?);
+        let declared = Declaration {
+            semantic: LangSet::new([en, zh])?,
+            max_slots: SLOTS,
+            ..Default::default()
+        };
+        let profile = NodeProfile::from_declaration(declared)?;
+        let owner = Instance { id: InstanceId::new("bench")?, boot: rand::rng().random() };
+        let fresh_for = Duration::from_secs(3600);
+        let vitals = Vitals { max: SLOTS, health: Health::Ready, overloaded: false, fresh_for };
+        let mut fleet = Fleet {
+            store,
+            nodes: Vec::new(),
+            epochs: Vec::new(),
+            version: ProfileVersion::of(&profile),
+            vitals,
+            session: SessionKey {
+                tenant: TenantId::new("bench")?,
+                session: SessionId::new("bench")?,
+            },
+            route: Route::Directed(en, zh),
+        };
+        let registration =
+            Registration { claim: Claim::Newest, owner, profile, vitals, known: false };
+        for i in 0..NODES {
+            let node = NodeId::new(format!("bench-{:08x}-{i}", rand::rng().random::<u32>()))?;
+            match fleet.store.nodes.put(&node, &registration).await? {
+                Put::Stored { epoch, .. } => fleet.epochs.push(epoch),
+                other => bail!("a bench node was not registered: {other:?}"),
+            }
+            fleet.nodes.push(node);
+        }
+        Ok(fleet)
+    }
+
+    /// Takes the nodes back out of the store.
+    pub(crate) async fn leave(&self) -> anyhow::Result<()> {
+        for (node, epoch) in self.nodes.iter().zip(&self.epochs) {
+            self.store.nodes.offline(node, *epoch).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs lives for `time`, `in_flight` of them at once, with the heartbeats a fleet has.
+    pub(crate) async fn measure(&self, in_flight: u32, time: Duration) -> anyhow::Result<Measured> {
+        let stop = AtomicBool::new(false);
+        let lives = async {
+            let measured = repeat(in_flight, time, |number| self.life(number)).await;
+            stop.store(true, Ordering::Relaxed);
+            measured
+        };
+        let (measured, beats) = tokio::join!(lives, self.beat_until(&stop));
+        beats?;
+        measured
+    }
+
+    async fn beat_until(&self, stop: &AtomicBool) -> anyhow::Result<()> {
+        while !stop.load(Ordering::Relaxed) {
+            for (node, epoch) in self.nodes.iter().zip(&self.epochs) {
+                let beat = Beat { epoch: *epoch, version: self.version, vitals: self.vitals };
+                self.store.nodes.beat(node, &beat).await?;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(())
+    }
+
+    /// One life, in the order and with the concurrency of a dispatch: what does not wait for each
+    /// other goes out together.
+    async fn life(&self, number: u64) -> anyhow::Result<()> {
+        let nonce: u128 = rand::rng().random();
+        let node = &self.nodes[number as usize % self.nodes.len()];
+        let job = JobKey {
+            session: &self.session,
+            origin: Origin::Unnamed(nonce),
+            job_type: "bench",
+            route: self.route,
+            features: &[],
+        }
+        .job_id();
+        let token = LeaseToken { job, attempt: 1, nonce };
+        let assignment = Assignment { node: node.clone(), token };
+        let new = NewJob {
+            id: job,
+            session: &self.session,
+            epoch: None,
+            first: Some(assignment.clone()),
+            deadline_in: DEADLINE,
+            keep_for: KEEP,
+        };
+        let wish = Wish { node, token, version: self.version, models: &[], lease: LEASE };
+        let (created, reserved) =
+            tokio::join!(self.store.jobs.create(&new), self.store.slots.reserve(&wish));
+        let Create::Created { .. } = created? else { bail!("a bench job was there already") };
+        match reserved? {
+            Reserve::Granted { .. } => {}
+            other => bail!("a bench job got no slot: {other:?}"),
+        }
+        let committed = self.store.slots.commit(node, token, LEASE).await?;
+        let Commit::Committed(_) = committed else {
+            bail!("a bench job lost its slot: {committed:?}")
+        };
+        let by = EndedBy::Assignment(assignment);
+        let done = Ending { state: JobState::Done, code: String::new() };
+        let (released, finished) = tokio::join!(
+            self.store.slots.release(node, token),
+            self.store.jobs.finish(&job, &by, &done)
+        );
+        match (released?, finished?) {
+            (true, Finish::Finished) => Ok(()),
+            other => bail!("a bench job did not end well: {other:?}"),
+        }
+    }
+}
+
+/// Runs the cheapest lives for `time`, `in_flight` of them at once.
+pub(crate) async fn measure_ceiling(
+    ceiling: &Ceiling,
+    in_flight: u32,
+    time: Duration,
+) -> anyhow::Result<Measured> {
+    repeat(in_flight, time, |number| {
+        let mut ceiling = ceiling.clone();
+        async move {
+            let token = format!("{:052x}", rand::rng().random::<u128>());
+            Ok(ceiling.life(number as usize % NODES, &token).await?)
+        }
+    })
+    .await
+}
+
+async fn repeat<F, W>(in_flight: u32, time: Duration, work: F) -> anyhow::Result<Measured>
+where
+    F: Fn(u64) -> W,
+    W: Future<Output = anyhow::Result<()>>,
+{
+    let started = Instant::now();
+    let end = started + time;
+    let workers = (0..in_flight).map(|worker| {
+        let work = &work;
+        async move {
+            let mut latency = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3)?;
+            let mut number = u64::from(worker);
+            let mut before = Instant::now();
+            while before < end {
+                work(number).await?;
+                let now = Instant::now();
+                latency.saturating_record((now - before).as_nanos() as u64);
+                number += u64::from(in_flight);
+                before = now;
+                // The embedded store never waits; the others must get their turn all the same.
+                if number % 64 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            anyhow::Ok(latency)
+        }
+    });
+    let mut all = Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3)?;
+    for latency in try_join_all(workers).await.context("a life did not end")? {
+        all.add(latency)?;
+    }
+    Ok(Measured { lives: all.len(), elapsed: started.elapsed(), latency: all })
+}

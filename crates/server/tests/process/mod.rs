@@ -1,0 +1,91 @@
+//! A running `lingua`, and the least of an HTTP client.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A scheduler process that ends with its test.
+pub struct Lingua {
+    child: Child,
+    greeting: Vec<String>,
+    address: SocketAddr,
+}
+
+impl Lingua {
+    /// Starts it and waits for its three lines.
+    pub fn start(args: &[&str]) -> Self {
+        let mut child = command(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let greeting: Vec<String> = stdout.lines().take(3).map(Result::unwrap).collect();
+        let address = greeting.first().and_then(|line| line.split("http://").nth(1)).unwrap_or("");
+        let address = address.split(' ').next().unwrap_or("").parse();
+        let address = address.unwrap_or_else(|_| panic!("no address in {greeting:?}"));
+        Lingua { child, greeting, address }
+    }
+
+    pub fn greeting(&self) -> &[String] {
+        &self.greeting
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    pub fn exit_code(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Lingua {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lingua"));
+    command.args(args).env_remove("LINGUA_STORE").env_remove("LINGUA_LISTEN");
+    command
+}
+
+/// Runs a command to its end: its exit code and what it said on standard error.
+pub fn lingua(args: &[&str]) -> (Option<i32>, String) {
+    let output = command(args).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+pub fn get(address: SocketAddr, path: &str) -> (u16, serde_json::Value) {
+    request(address, "GET", path)
+}
+
+/// One request: the status and the JSON body.
+pub fn request(address: SocketAddr, method: &str, path: &str) -> (u16, serde_json::Value) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(body).unwrap_or(serde_json::Value::Null))
+}
+
+/// Waits until `done`, looking often.
+pub fn wait_for(what: &str, done: impl Fn() -> bool) {
+    for _ in 0..400 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("not within {PATIENCE:?}: {what}");
+}

@@ -1,0 +1,257 @@
+//! How one instance tells another.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lingua_core::{InstanceId, Moment};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::expiring::{Expiring, Map};
+use super::{MemoryStore, waiting};
+use crate::backend::Instance;
+use crate::bus::{
+    Announce, Delivery, EntryId, Envelope, INBOX_CAPACITY, Inherit, InstanceBus,
+    MAX_ENVELOPE_BYTES, Peer, Posting, RECEIVE_BATCH, check_address,
+};
+use crate::error::{Error, Result, checked_ms};
+
+/// One lock for all inboxes: that an instance lives and what is in its inbox belong together, and
+/// bodies are copied outside of it.
+#[derive(Default)]
+pub(super) struct Bus {
+    state: Mutex<State>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    alive: Map<InstanceId, Presence>,
+    inboxes: Map<Instance, Inbox>,
+    /// The number of the last envelope in any inbox, so that none is ever used twice.
+    last: u64,
+}
+
+struct Presence {
+    boot: u64,
+    address: String,
+    until: Moment,
+}
+
+#[derive(Default)]
+struct Inbox {
+    letters: BTreeMap<u64, Letter>,
+    /// The last number that was handed to the owner.
+    read: u64,
+    /// Envelopes that were put here, each for its time.
+    seen: Expiring<u128, ()>,
+    heir: Option<(Instance, Moment)>,
+}
+
+#[derive(Clone)]
+struct Letter {
+    id: u128,
+    from: Instance,
+    /// Shared, so that it is copied for a reader outside the lock.
+    body: Arc<[u8]>,
+    not_after: Moment,
+}
+
+impl State {
+    fn presence(&self, now: Moment, instance: &Instance) -> Option<&Presence> {
+        let presence = self.alive.get(&instance.id)?;
+        Some(presence).filter(|p| p.boot == instance.boot && p.until > now)
+    }
+
+    fn announce(&mut self, now: Moment, me: &Instance, address: &str, until: Moment) -> Announce {
+        self.alive.retain(|_, presence| presence.until > now);
+        if let Some(other) = self.alive.get(&me.id).filter(|other| other.boot != me.boot) {
+            let lasting = now.until(other.until);
+            return Announce::Taken { address: other.address.clone(), lasting };
+        }
+        let presence = Presence { boot: me.boot, address: address.to_owned(), until };
+        self.alive.insert(me.id.clone(), presence);
+        self.inboxes.entry(me.clone()).or_default();
+        Announce::Announced
+    }
+
+    fn send(&mut self, now: Moment, to: &Instance, letter: Letter) -> Posting {
+        if self.presence(now, to).is_none() {
+            return Posting::Gone;
+        }
+        let Some(inbox) = self.inboxes.get_mut(to) else { return Posting::Gone };
+        if inbox.seen.get(now, &letter.id).is_some() {
+            return Posting::Posted;
+        }
+        if inbox.letters.len() >= INBOX_CAPACITY {
+            return Posting::Full;
+        }
+        self.last += 1;
+        inbox.seen.put(now, letter.id, (), letter.not_after);
+        inbox.letters.insert(self.last, letter);
+        Posting::Posted
+    }
+
+    fn inherit(
+        &mut self,
+        now: Moment,
+        dead: &Instance,
+        heir: &Instance,
+        until: Moment,
+    ) -> Option<Vec<(u64, Letter)>> {
+        let Some(inbox) = self.inboxes.get_mut(dead) else { return Some(Vec::new()) };
+        if inbox.heir.as_ref().is_some_and(|(other, held)| other != heir && *held > now) {
+            return None;
+        }
+        inbox.heir = Some((heir.clone(), until));
+        let (left, _) = inbox.pick(now, 0);
+        if left.is_empty() {
+            self.inboxes.remove(dead);
+        }
+        Some(left)
+    }
+}
+
+impl Inbox {
+    /// A batch of those after number `after`, and the last number looked at. What is over is removed
+    /// on the way.
+    fn pick(&mut self, now: Moment, after: u64) -> (Vec<(u64, Letter)>, u64) {
+        let (mut picked, mut over, mut last) = (Vec::new(), Vec::new(), after);
+        for (number, letter) in self.letters.range(after + 1..) {
+            if picked.len() == RECEIVE_BATCH {
+                break;
+            }
+            last = *number;
+            if letter.not_after > now {
+                picked.push((*number, letter.clone()));
+            } else {
+                over.push(*number);
+            }
+        }
+        for number in over {
+            self.letters.remove(&number);
+        }
+        (picked, last)
+    }
+
+    /// What the owner has not been handed yet; `None` if nothing.
+    fn receive(&mut self, now: Moment) -> Option<Vec<(u64, Letter)>> {
+        let (picked, last) = self.pick(now, self.read);
+        self.read = last;
+        (!picked.is_empty()).then_some(picked)
+    }
+}
+
+fn deliver(now: Moment, letters: Vec<(u64, Letter)>) -> Vec<Delivery> {
+    let deliver = |(number, letter): (u64, Letter)| Delivery {
+        entry: EntryId(number.to_string()),
+        id: letter.id,
+        from: letter.from,
+        body: letter.body.to_vec(),
+        live_for: now.until(letter.not_after),
+    };
+    letters.into_iter().map(deliver).collect()
+}
+
+#[async_trait]
+impl InstanceBus for MemoryStore {
+    async fn announce(&self, me: &Instance, address: &str, ttl: Duration) -> Result<Announce> {
+        checked_ms(ttl)?;
+        check_address(address)?;
+        let now = self.clock.now();
+        Ok(self.bus.state.lock().announce(now, me, address, now + ttl))
+    }
+
+    async fn withdraw(&self, me: &Instance) -> Result<()> {
+        let mut state = self.bus.state.lock();
+        if state.alive.get(&me.id).is_some_and(|presence| presence.boot == me.boot) {
+            state.alive.remove(&me.id);
+        }
+        Ok(())
+    }
+
+    async fn peers(&self) -> Result<Vec<Peer>> {
+        let now = self.clock.now();
+        let state = self.bus.state.lock();
+        let alive = state.alive.iter().filter(|(_, presence)| presence.until > now);
+        let peer = |(id, presence): (&InstanceId, &Presence)| Peer {
+            instance: Instance { id: id.clone(), boot: presence.boot },
+            address: presence.address.clone(),
+        };
+        Ok(alive.map(peer).collect())
+    }
+
+    async fn send(&self, to: &Instance, envelope: &Envelope) -> Result<Posting> {
+        checked_ms(envelope.live_for)?;
+        if envelope.body.len() > MAX_ENVELOPE_BYTES {
+            return Err(Error::Invalid("an envelope's body has at most 256 KiB"));
+        }
+        let now = self.clock.now();
+        let letter = Letter {
+            id: envelope.id,
+            from: envelope.from.clone(),
+            body: Arc::from(envelope.body.as_slice()),
+            not_after: now + envelope.live_for,
+        };
+        let posting = self.bus.state.lock().send(now, to, letter);
+        if posting == Posting::Posted {
+            self.bus.news.notify_waiters();
+        }
+        Ok(posting)
+    }
+
+    async fn receive(&self, me: &Instance, wait: Duration) -> Result<Vec<Delivery>> {
+        let look = || {
+            let now = self.clock.now();
+            let letters = self.bus.state.lock().inboxes.get_mut(me)?.receive(now)?;
+            Some(deliver(now, letters))
+        };
+        Ok(waiting::within(wait, &self.bus.news, look).await.unwrap_or_default())
+    }
+
+    async fn rewind(&self, me: &Instance) {
+        if let Some(inbox) = self.bus.state.lock().inboxes.get_mut(me) {
+            inbox.read = 0;
+        }
+    }
+
+    async fn ack(&self, inbox: &Instance, entries: &[EntryId]) -> Result<()> {
+        let mut state = self.bus.state.lock();
+        if let Some(inbox) = state.inboxes.get_mut(inbox) {
+            for number in entries.iter().filter_map(|entry| entry.0.parse().ok()) {
+                inbox.letters.remove(&number);
+            }
+        }
+        Ok(())
+    }
+
+    async fn orphans(&self) -> Result<Vec<Instance>> {
+        let now = self.clock.now();
+        let state = self.bus.state.lock();
+        let dead = |instance: &&Instance| state.presence(now, instance).is_none();
+        Ok(state.inboxes.keys().filter(dead).cloned().collect())
+    }
+
+    async fn inherit(&self, dead: &Instance, heir: &Instance, ttl: Duration) -> Result<Inherit> {
+        checked_ms(ttl)?;
+        let now = self.clock.now();
+        let mut state = self.bus.state.lock();
+        if state.presence(now, dead).is_some() {
+            return Ok(Inherit::Alive);
+        }
+        let left = state.inherit(now, dead, heir, now + ttl);
+        drop(state);
+        Ok(left.map_or(Inherit::Held, |left| Inherit::Entries(deliver(now, left))))
+    }
+}
+
+#[cfg(test)]
+impl Bus {
+    /// Presences and inboxes that take room.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.alive.len(), state.inboxes.len())
+    }
+}

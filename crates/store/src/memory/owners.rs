@@ -1,0 +1,166 @@
+//! Who speaks for a session, and who leads a task.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lingua_core::{Moment, SessionKey};
+use parking_lot::Mutex;
+
+use super::expiring::{Expiring, Map};
+use super::sharded::Sharded;
+use super::{MemoryStore, next_epoch};
+use crate::backend::Instance;
+use crate::error::{Error, Result, checked_ms};
+use crate::nodes::Fenced;
+use crate::owners::{Claimed, EPOCH_MEMORY, Lead, MAX_STATE_BYTES, Owner, OwnerTable, Task};
+
+#[derive(Default)]
+pub(super) struct Owners {
+    pub(super) sessions: Sharded<Sessions, 16>,
+    leaders: Mutex<Map<Task, Leader>>,
+}
+
+/// A share of the sessions.
+#[derive(Default)]
+pub(super) struct Sessions {
+    owners: Expiring<SessionKey, Owner>,
+    saved: Expiring<SessionKey, Vec<u8>>,
+}
+
+impl Sessions {
+    /// The highest epoch of the session that is remembered.
+    pub(super) fn epoch(&self, now: Moment, session: &SessionKey) -> Option<u64> {
+        self.owners.get(now, session).map(|owner| owner.epoch)
+    }
+
+    fn put(&mut self, now: Moment, session: &SessionKey, owner: Owner) {
+        let forgotten_at = owner.until + EPOCH_MEMORY;
+        self.owners.put(now, session.clone(), owner, forgotten_at);
+    }
+
+    /// The owner by exactly this epoch, or why there is none.
+    fn fenced(
+        &self,
+        now: Moment,
+        session: &SessionKey,
+        epoch: u64,
+    ) -> std::result::Result<&Owner, Fenced> {
+        match self.owners.get(now, session) {
+            Some(owner) if owner.epoch > epoch => Err(Fenced::Superseded { epoch: owner.epoch }),
+            Some(owner) if owner.epoch == epoch => Ok(owner),
+            _ => Err(Fenced::Unknown),
+        }
+    }
+}
+
+/// The leader of a task, or the last one it had: its fence is the next one's floor.
+struct Leader {
+    instance: Instance,
+    fence: u64,
+    until: Moment,
+}
+
+#[async_trait]
+impl OwnerTable for MemoryStore {
+    async fn claim(
+        &self,
+        session: &SessionKey,
+        instance: &Instance,
+        ttl: Duration,
+    ) -> Result<Claimed> {
+        checked_ms(ttl)?;
+        let now = self.clock.now();
+        let mut sessions = self.owners.sessions.of(session);
+        let previous = sessions.owners.get(now, session);
+        let epoch = next_epoch(previous.map(|owner| owner.epoch), now);
+        let replaced = previous
+            .filter(|owner| owner.until > now && owner.instance != *instance)
+            .map(|owner| owner.instance.clone());
+        sessions.put(now, session, Owner { instance: instance.clone(), epoch, until: now + ttl });
+        Ok(Claimed { epoch, replaced })
+    }
+
+    async fn renew(
+        &self,
+        session: &SessionKey,
+        instance: &Instance,
+        epoch: u64,
+        ttl: Duration,
+    ) -> Result<Fenced> {
+        checked_ms(ttl)?;
+        let now = self.clock.now();
+        let mut sessions = self.owners.sessions.of(session);
+        if let Err(Fenced::Superseded { epoch }) = sessions.fenced(now, session, epoch) {
+            return Ok(Fenced::Superseded { epoch });
+        }
+        sessions.put(now, session, Owner { instance: instance.clone(), epoch, until: now + ttl });
+        Ok(Fenced::Done)
+    }
+
+    async fn release(&self, session: &SessionKey, epoch: u64) -> Result<Fenced> {
+        let now = self.clock.now();
+        let mut sessions = self.owners.sessions.of(session);
+        let instance = match sessions.fenced(now, session, epoch) {
+            Ok(owner) => owner.instance.clone(),
+            Err(fenced) => return Ok(fenced),
+        };
+        sessions.put(now, session, Owner { instance, epoch, until: now });
+        Ok(Fenced::Done)
+    }
+
+    async fn owner(&self, session: &SessionKey) -> Result<Option<Owner>> {
+        let now = self.clock.now();
+        let sessions = self.owners.sessions.of(session);
+        Ok(sessions.owners.get(now, session).filter(|owner| owner.until > now).cloned())
+    }
+
+    async fn save(
+        &self,
+        session: &SessionKey,
+        epoch: u64,
+        state: &[u8],
+        keep_for: Duration,
+    ) -> Result<Fenced> {
+        checked_ms(keep_for)?;
+        if state.len() > MAX_STATE_BYTES {
+            return Err(Error::Invalid("a session's state has at most 64 KiB"));
+        }
+        let now = self.clock.now();
+        let state = state.to_vec();
+        let mut sessions = self.owners.sessions.of(session);
+        if let Err(fenced) = sessions.fenced(now, session, epoch) {
+            return Ok(fenced);
+        }
+        sessions.saved.put(now, session.clone(), state, now + keep_for);
+        Ok(Fenced::Done)
+    }
+
+    async fn load(&self, session: &SessionKey) -> Result<Option<Vec<u8>>> {
+        let now = self.clock.now();
+        Ok(self.owners.sessions.of(session).saved.get(now, session).cloned())
+    }
+
+    async fn lead(&self, task: Task, instance: &Instance, ttl: Duration) -> Result<Lead> {
+        checked_ms(ttl)?;
+        let now = self.clock.now();
+        let mut leaders = self.owners.leaders.lock();
+        let last = leaders.get(&task);
+        let fence = match last.filter(|leader| leader.until > now) {
+            Some(leader) if leader.instance == *instance => leader.fence,
+            Some(leader) => return Ok(Lead::Held { by: leader.instance.clone() }),
+            None => next_epoch(last.map(|leader| leader.fence), now),
+        };
+        leaders.insert(task, Leader { instance: instance.clone(), fence, until: now + ttl });
+        Ok(Lead::Leading { fence })
+    }
+
+    async fn resign(&self, task: Task, instance: &Instance, fence: u64) -> Result<()> {
+        let now = self.clock.now();
+        let mut leaders = self.owners.leaders.lock();
+        let current = leaders.get_mut(&task);
+        if let Some(leader) = current.filter(|l| l.instance == *instance && l.fence == fence) {
+            leader.until = leader.until.min(now);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+//! One lock per share of the keys instead of one for all.
+
+use std::hash::{BuildHasher, Hash};
+
+use foldhash::fast::RandomState;
+use parking_lot::{Mutex, MutexGuard};
+
+/// `N` values of the same kind, each behind its own lock; a key always finds the same one.
+pub(super) struct Sharded<T, const N: usize> {
+    /// Another seed than the maps inside have, whose buckets would else be used unevenly.
+    hasher: RandomState,
+    shards: [Shard<T>; N],
+}
+
+/// Two locks never share a cache line, nor the pair of lines that a processor fetches together.
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard<T>(Mutex<T>);
+
+impl<T: Default, const N: usize> Default for Sharded<T, N> {
+    fn default() -> Self {
+        let shards = std::array::from_fn(|_| Shard::default());
+        Sharded { hasher: RandomState::default(), shards }
+    }
+}
+
+impl<T, const N: usize> Sharded<T, N> {
+    /// The share that `key` belongs to.
+    pub(super) fn of<K: Hash + ?Sized>(&self, key: &K) -> MutexGuard<'_, T> {
+        let hash = self.hasher.hash_one(key);
+        self.shards[(hash >> 32) as usize % N].0.lock()
+    }
+
+    /// The share with this number, if there is one.
+    pub(super) fn at(&self, number: usize) -> Option<MutexGuard<'_, T>> {
+        self.shards.get(number).map(|shard| shard.0.lock())
+    }
+}

@@ -1,0 +1,147 @@
+//! Who holds which slot of which node until when.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lingua_core::limits::{MAX_MODELS_PER_JOB, MAX_SLOTS};
+use lingua_core::node::Health;
+use lingua_core::slots::{Commit, Confirmed, Grant, Usage};
+use lingua_core::{LeaseToken, Moment, NodeId};
+
+use super::MemoryStore;
+use super::nodes::{Node, Record};
+use crate::error::{Error, Result, checked_ms};
+use crate::slots::{Confirm, Refusal, Report, Reserve, SlotLedger, Wish};
+
+impl Node {
+    fn reserve(&mut self, now: Moment, wish: &Wish<'_>) -> Reserve {
+        let refusal = self.refusal(now, wish);
+        let max = self.record.as_ref().map_or(0, |record| record.max);
+        // What became of the token comes before what the node may take: with no slot to give, a
+        // token that is known still gets its own answer.
+        let open = if refusal.is_some() { 0 } else { max };
+        match (self.leases.reserve(now, wish.token, wish.lease, open), refusal) {
+            (Grant::Already(until), _) => Reserve::Already { until },
+            (Grant::Spent, _) => Reserve::Spent,
+            (Grant::Full, Some(refusal)) => Reserve::Refused(refusal),
+            (Grant::Full, None) => Reserve::Full { used: self.leases.usage(now).used(), max },
+            (Grant::Granted(until), _) => {
+                Reserve::Granted { until, used: self.leases.usage(now).used() }
+            }
+        }
+    }
+
+    fn refusal(&self, now: Moment, wish: &Wish<'_>) -> Option<Refusal> {
+        let Some(record) = &self.record else { return Some(Refusal::UnknownNode) };
+        if record.version != wish.version {
+            Some(Refusal::Changed(record.version))
+        } else if record.health != Health::Ready || record.overloaded {
+            Some(Refusal::Closed)
+        } else if record.fresh_until <= now {
+            Some(Refusal::Stale)
+        } else if !record.confirmed {
+            Some(Refusal::Unconfirmed)
+        } else if record.hold_until > now {
+            Some(Refusal::Held(record.hold_until))
+        } else if self.misses(now, wish.models) {
+            Some(Refusal::MissingModel)
+        } else {
+            None
+        }
+    }
+
+    fn confirm(&mut self, now: Moment, report: &Report<'_>) -> Confirm {
+        let Some(record) = self.record.as_mut().filter(|r| r.epoch >= report.epoch) else {
+            return Confirm::Unknown;
+        };
+        if record.epoch > report.epoch {
+            return Confirm::Superseded { epoch: record.epoch };
+        }
+        let recovering = record.is_recovering(now);
+        let (max, lease, grace) = (record.max, report.lease, report.grace);
+        let confirmed = match report.running {
+            Some(tokens) => self.leases.confirm(now, tokens, lease, grace, max, recovering),
+            None => Confirmed::default(),
+        };
+        if !record.confirmed {
+            let hold =
+                if report.running.is_some() { report.reserve_lease } else { report.quarantine };
+            record.confirmed = true;
+            record.hold_until = now + hold;
+        }
+        Confirm::Confirmed(confirmed)
+    }
+}
+
+impl Record {
+    /// Whether leases may be missing that the node still works on.
+    fn is_recovering(&self, now: Moment) -> bool {
+        !self.confirmed || self.hold_until > now
+    }
+}
+
+#[async_trait]
+impl SlotLedger for MemoryStore {
+    async fn reserve(&self, wish: &Wish<'_>) -> Result<Reserve> {
+        checked_ms(wish.lease)?;
+        if wish.models.len() > MAX_MODELS_PER_JOB {
+            return Err(Error::Invalid("a job names at most 8 models"));
+        }
+        let now = self.clock.now();
+        let mut shard = self.nodes.shards.of(wish.node);
+        Ok(match shard.nodes.get_mut(wish.node) {
+            Some(node) => node.reserve(now, wish),
+            None => Reserve::Refused(Refusal::UnknownNode),
+        })
+    }
+
+    async fn commit(&self, node: &NodeId, token: LeaseToken, lease: Duration) -> Result<Commit> {
+        checked_ms(lease)?;
+        let now = self.clock.now();
+        let mut shard = self.nodes.shards.of(node);
+        let Some(node) = shard.nodes.get_mut(node) else { return Ok(Commit::Lost) };
+        let record = node.record.as_ref();
+        let max = record.map_or(0, |record| record.max);
+        let recovering = record.is_some_and(|record| record.is_recovering(now));
+        Ok(node.leases.commit(now, token, lease, max, recovering))
+    }
+
+    async fn renew(
+        &self,
+        node: &NodeId,
+        token: LeaseToken,
+        lease: Duration,
+    ) -> Result<Option<Moment>> {
+        checked_ms(lease)?;
+        let now = self.clock.now();
+        let mut shard = self.nodes.shards.of(node);
+        let node = shard.nodes.get_mut(node);
+        Ok(node.and_then(|node| node.leases.renew(now, &token, lease)))
+    }
+
+    async fn release(&self, node: &NodeId, token: LeaseToken) -> Result<bool> {
+        let now = self.clock.now();
+        let mut shard = self.nodes.shards.of(node);
+        Ok(shard.spending(now, node).leases.release(now, token))
+    }
+
+    async fn confirm(&self, node: &NodeId, report: &Report<'_>) -> Result<Confirm> {
+        let Report { lease, grace, reserve_lease, quarantine, .. } = *report;
+        for duration in [lease, grace, reserve_lease, quarantine] {
+            checked_ms(duration)?;
+        }
+        if report.running.is_some_and(|tokens| tokens.len() > MAX_SLOTS as usize) {
+            return Err(Error::Invalid("a node runs at most 256 jobs"));
+        }
+        let now = self.clock.now();
+        let mut shard = self.nodes.shards.of(node);
+        let node = shard.nodes.get_mut(node);
+        Ok(node.map_or(Confirm::Unknown, |node| node.confirm(now, report)))
+    }
+
+    async fn usage(&self, node: &NodeId) -> Result<Usage> {
+        let now = self.clock.now();
+        let shard = self.nodes.shards.of(node);
+        Ok(shard.nodes.get(node).map_or_else(Usage::default, |node| node.leases.usage(now)))
+    }
+}

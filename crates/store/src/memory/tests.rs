@@ -1,0 +1,138 @@
+//! What is special to the embedded store; what all stores owe is in the conformance suite.
+
+use std::time::Duration;
+
+use lingua_core::lang::{Lang, LangSet};
+use lingua_core::node::{Declaration, Health, NodeProfile};
+use lingua_core::slots::SPENT_RETENTION;
+use lingua_core::{InstanceId, JobId, LeaseToken, NodeId, SessionId, SessionKey, TenantId};
+
+use super::*;
+use crate::backend::Instance;
+use crate::bus::{Announce, InstanceBus};
+use crate::jobs::{Create, JobBook, NewJob};
+use crate::nodes::{Claim, NodeDirectory, ProfileVersion, Put, Registration, Vitals};
+use crate::once::{Name, OnceWindow, Rate, Take};
+use crate::slots::{Reserve, SlotLedger, Wish};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn job(n: u64) -> JobId {
+    format!("00000000{n:018}").parse().unwrap()
+}
+
+fn token(n: u64) -> LeaseToken {
+    LeaseToken { job: job(n), attempt: 1, nonce: n.into() }
+}
+
+fn session() -> SessionKey {
+    let (tenant, session) = (TenantId::new("t").unwrap(), SessionId::new("s").unwrap());
+    SessionKey { tenant, session }
+}
+
+fn instance(name: &str) -> Instance {
+    Instance { id: InstanceId::new(name).unwrap(), boot: 1 }
+}
+
+fn registration() -> Registration {
+    let semantic = LangSet::new([Lang::new("en").unwrap()]).unwrap();
+    let declared = Declaration { semantic, max_slots: 2, ..Declaration::default() };
+    Registration {
+        claim: Claim::Newest,
+        owner: instance("a"),
+        profile: NodeProfile::from_declaration(declared).unwrap(),
+        vitals: Vitals { max: 2, health: Health::Ready, overloaded: false, fresh_for: SECOND },
+        known: false,
+    }
+}
+
+#[tokio::test]
+async fn two_clones_are_two_instances_of_one_store() {
+    let first = MemoryStore::open(Clock::manual());
+    let second = first.clone();
+    let (node, registration) = (NodeId::new("n").unwrap(), registration());
+    let put = first.nodes.put(&node, &registration).await.unwrap();
+    assert!(matches!(put, Put::Stored { replaced: None, .. }));
+    let wish = Wish {
+        node: &node,
+        token: token(1),
+        version: ProfileVersion::of(&registration.profile),
+        models: &[],
+        lease: SECOND,
+    };
+    assert!(matches!(second.slots.reserve(&wish).await.unwrap(), Reserve::Granted { used: 1, .. }));
+    assert!(matches!(first.slots.reserve(&wish).await.unwrap(), Reserve::Already { .. }));
+    assert_eq!(first.description.as_ref(), "embedded (memory)");
+}
+
+#[tokio::test]
+async fn the_status_is_up_and_those_who_wait_for_a_change_wait() {
+    let mut backend = MemoryStore::open(Clock::manual());
+    assert_eq!(*backend.status.borrow(), Status::Up { connection: 1 });
+    let change = tokio::time::timeout(Duration::from_millis(20), backend.status.changed()).await;
+    assert!(change.is_err(), "it neither changes nor ends");
+}
+
+#[tokio::test]
+async fn forgotten_jobs_make_room_for_new_ones() {
+    let clock = Clock::manual();
+    let (store, session) = (MemoryStore::new(clock.clone()), session());
+    for n in 0..20_000 {
+        clock.advance(Duration::from_millis(10));
+        let new = NewJob {
+            id: job(n),
+            session: &session,
+            epoch: None,
+            first: None,
+            deadline_in: SECOND,
+            keep_for: SECOND,
+        };
+        assert!(matches!(store.create(&new).await.unwrap(), Create::Created { .. }));
+    }
+    assert!(store.jobs.size() < 600, "2 s of 100 a second, and some: {}", store.jobs.size());
+}
+
+#[tokio::test]
+async fn windows_and_rates_that_are_over_make_room_for_new_ones() {
+    let clock = Clock::manual();
+    let store = MemoryStore::new(clock.clone());
+    let rate = Rate { interval: SECOND, burst: 1 };
+    for n in 0..20_000 {
+        clock.advance(Duration::from_millis(10));
+        let name = Name::new(format!("name-{n}")).unwrap();
+        assert!(store.first(&name, SECOND).await.unwrap());
+        assert_eq!(store.take(&name, rate).await.unwrap(), Take::Allowed);
+    }
+    let (windows, rates) = store.once.sizes();
+    assert!(windows < 500 && rates < 500, "1 s of 100 a second, and some: {windows} {rates}");
+}
+
+#[tokio::test]
+async fn nodes_known_only_by_spent_tokens_are_forgotten_with_them() {
+    let clock = Clock::manual();
+    let store = MemoryStore::new(clock.clone());
+    let kept = NodeId::new("kept").unwrap();
+    store.release(&kept, token(0)).await.unwrap();
+    store.put(&kept, &registration()).await.unwrap();
+    for n in 0..10_000 {
+        clock.advance(SPENT_RETENTION / 100);
+        let node = NodeId::new(format!("node-{n}")).unwrap();
+        assert!(!store.release(&node, token(n)).await.unwrap());
+    }
+    assert!(store.nodes.size() < 300, "100 within a retention, and some: {}", store.nodes.size());
+    assert!(NodeDirectory::get(&store, &kept).await.unwrap().is_some(), "it has a record");
+}
+
+#[tokio::test]
+async fn lapsed_names_of_instances_make_room() {
+    let clock = Clock::manual();
+    let store = MemoryStore::new(clock.clone());
+    for n in 0..100 {
+        let me = instance(&format!("i{n}"));
+        assert_eq!(store.announce(&me, "here", SECOND).await.unwrap(), Announce::Announced);
+        clock.advance(SECOND);
+        let heir = instance("heir");
+        store.inherit(&me, &heir, SECOND).await.unwrap();
+    }
+    assert_eq!(store.bus.sizes(), (1, 0), "the last presence until the next announcement");
+}
