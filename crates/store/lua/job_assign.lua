@@ -1,16 +1,16 @@
 -- Makes an assignment the current one.
--- KEYS[1] {s:<tag>}:job:<job>  hash  state current facts end
+-- KEYS[1] {s:<tag>}:job:<job>  string  current, state, facts, end: a line each
 -- ARGV[1] attempt
 -- ARGV[2] assignment, as attempt node token
 -- ARGV[3] attempts allowed
 -- Replies: assigned | stale attempt | exhausted | ended state | unknown
 -- Slot: {s:<tag>}. Clock: none.
 local job, attempt = KEYS[1], tonumber(ARGV[1])
-local r = redis.call('HMGET', job, 'state', 'current')
-local state, current = r[1], r[2]
-if not state then
+local record = redis.call('GET', job)
+if not record then
   return {'unknown'}
 end
+local current, state, facts = string.match(record, '^([^\n]*)\n([^\n]*)\n([^\n]*)\n')
 if state == 'DONE' or state == 'FAILED' or state == 'CANCELLED' then
   return {'ended', state}
 end
@@ -24,5 +24,5 @@ end
 if attempt > tonumber(ARGV[3]) then
   return {'exhausted'}
 end
-redis.call('HSET', job, 'state', 'DISPATCHED', 'current', ARGV[2])
+redis.call('SET', job, ARGV[2] .. '\nDISPATCHED\n' .. facts .. '\n', 'KEEPTTL')
 return {'assigned'}

@@ -27,14 +27,13 @@ end
 local open = (ARGV[4] == 'ready' and ARGV[5] == '0') and '1' or '0'
 redis.call('HSET', record, 'max', ARGV[3], 'health', ARGV[4], 'overloaded', ARGV[5], 'open', open,
   'fresh_until', now + tonumber(ARGV[6]))
--- Spent tokens stand at minus the moment they were spent, lapsed ones at the moment they lapsed:
--- the old ones of both lie side by side around zero.
+-- Spent tokens stand behind all leases, the oldest last; lapsed leases stand first.
 local old = now - tonumber(ARGV[7])
-local first = redis.call('ZCOUNT', reserved, '-inf', '(-' .. old)
-local count = math.min(redis.call('ZCOUNT', reserved, '-' .. old, old), tonumber(ARGV[8]))
-if count > 0 then
-  redis.call('ZREMRANGEBYRANK', reserved, first, first + count - 1)
+local spent = redis.call('ZCOUNT', reserved, 9e15 - old, '+inf')
+if spent > 0 then
+  redis.call('ZREMRANGEBYRANK', reserved, -math.min(spent, tonumber(ARGV[8])), -1)
 end
+redis.call('ZREMRANGEBYSCORE', reserved, '-inf', old)
 redis.call('ZREMRANGEBYSCORE', running, '-inf', old)
 local changed = was[3] ~= ARGV[3] or was[4] ~= ARGV[4] or was[5] ~= ARGV[5]
 local confirmed = was[6] ~= '' and

@@ -13,8 +13,8 @@ local fresh_until = redis.call('HGET', record, 'fresh_until')
 if not fresh_until then
   return {'unknown'}
 end
-local used = redis.call('ZCOUNT', reserved, '(' .. now, '+inf')
-  + redis.call('ZCOUNT', running, '(' .. now, '+inf')
+local used = redis.call('ZCOUNT', reserved, '(' .. now, '4e15')
+  + redis.call('ZCOUNT', running, '(' .. now, '4e15')
 if used > 0 or tonumber(fresh_until) + tonumber(ARGV[1]) > now then
   return {'kept'}
 end

@@ -1,6 +1,6 @@
 -- Makes a reserved slot a running one.
 -- KEYS[1] {n:<node>}:record    hash
--- KEYS[2] {n:<node>}:reserved  zset  token -> expiry ms; spent tokens -> minus the ms of their end
+-- KEYS[2] {n:<node>}:reserved  zset  token -> expiry ms; spent tokens -> 9e15 minus the ms of their end
 -- KEYS[3] {n:<node>}:running   zset  token -> expiry ms
 -- ARGV[1] token
 -- ARGV[2] lease, ms
@@ -14,35 +14,38 @@ if not lease or lease < 1 then
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local till = now + lease
+local till, spent = string.format('%d', now + lease), string.format('%d', 9e15 - now)
 local held = tonumber(redis.call('ZSCORE', reserved, token) or nil)
-if held and held > now then
-  redis.call('ZADD', reserved, '-' .. now, token)
-  redis.call('ZADD', running, till .. '', token)
-  return {'committed', till}
+if held and held > now and held < 4e15 then
+  redis.call('ZADD', reserved, spent, token)
+  redis.call('ZADD', running, till, token)
+  return 'committed ' .. till
 end
 local runs = tonumber(redis.call('ZSCORE', running, token) or nil)
 if runs and runs > now then
-  redis.call('ZADD', running, till .. '', token)
-  return {'already', till}
+  redis.call('ZADD', running, till, token)
+  return 'already ' .. till
 end
 -- No live lease. One that lapsed comes back while a slot is free; one that is not known at all only
 -- while the node recovers from a loss of data; a spent one never.
-local lapsed = runs or (held and held >= 0)
+local lapsed = runs or (held and held <= now)
 if held and not lapsed then
-  return {'lost'}
+  return 'lost'
 end
 local r = redis.call('HMGET', record, 'max', 'reign', 'hold_until')
 if not r[1] then
-  return {'lost'}
+  return 'lost'
 end
-local recovering = tonumber(r[3]) > now or r[2] == '' or (r[2] ~= ARGV[3]
-  and not string.find(redis.call('INFO', 'replication'), r[2], 1, true))
-local used = redis.call('ZCOUNT', reserved, '(' .. now, '+inf')
-  + redis.call('ZCOUNT', running, '(' .. now, '+inf')
+local reign = ARGV[3]
+if reign == '' then
+  reign = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
+end
+local recovering = r[2] ~= reign or tonumber(r[3]) > now
+local used = redis.call('ZCOUNT', reserved, '(' .. now, '4e15')
+  + redis.call('ZCOUNT', running, '(' .. now, '4e15')
 if not (lapsed or recovering) or used >= tonumber(r[1]) then
-  return {'lost'}
+  return 'lost'
 end
-redis.call('ZADD', reserved, '-' .. now, token)
-redis.call('ZADD', running, till .. '', token)
-return {'regained', till}
+redis.call('ZADD', reserved, spent, token)
+redis.call('ZADD', running, till, token)
+return 'regained ' .. till

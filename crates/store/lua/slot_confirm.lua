@@ -1,6 +1,6 @@
 -- Takes a node's word on what it runs.
 -- KEYS[1] {n:<node>}:record    hash
--- KEYS[2] {n:<node>}:reserved  zset  token -> expiry ms; spent tokens -> minus the ms of their end
+-- KEYS[2] {n:<node>}:reserved  zset  token -> expiry ms; spent tokens -> 9e15 minus the ms of their end
 -- KEYS[3] {n:<node>}:running   zset  token -> expiry ms
 -- ARGV[1] epoch of the owner
 -- ARGV[2] the node can say what it runs: 1 | 0
@@ -29,44 +29,56 @@ end
 local reign = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
 local confirmed = r[3] == reign
 local recovering = not confirmed or tonumber(r[4]) > now
-local max = recovering and math.huge or tonumber(r[2])
-local used = redis.call('ZCOUNT', reserved, '(' .. now, '+inf')
-  + redis.call('ZCOUNT', running, '(' .. now, '+inf')
+local unknown, dropped = {}, {}
+local spent, runs = {}, {}
 
--- As slot_commit does for one token, with what is left of the slots. The scores are texts, which
--- cost Redis half of what numbers do.
-local spent, till = '-' .. now, now + lease .. ''
 local function keep(token)
-  local held = tonumber(redis.call('ZSCORE', reserved, token) or nil)
-  local runs = tonumber(redis.call('ZSCORE', running, token) or nil)
-  if not ((held and held > now) or (runs and runs > now)) then
-    local lapsed = runs or (held and held >= 0)
-    if not (lapsed or (recovering and not held)) or used >= max then
-      return false
-    end
-    used = used + 1
-  end
-  redis.call('ZADD', reserved, spent, token)
-  redis.call('ZADD', running, till, token)
-  return true
+  spent[#spent + 1], spent[#spent + 2] = string.format('%d', 9e15 - now), token
+  runs[#runs + 1], runs[#runs + 2] = string.format('%d', now + lease), token
 end
 
-local unknown, dropped, reported = {}, {}, {}
 if reports == '1' then
-  for i = 7, #ARGV do
-    reported[ARGV[i]] = true
-    if not keep(ARGV[i]) then
-      unknown[#unknown + 1] = ARGV[i]
+  -- What runs, runs: after a loss it is taken back also above the maximum.
+  local max = recovering and math.huge or tonumber(r[2])
+  local used = redis.call('ZCOUNT', reserved, '(' .. now, '4e15')
+    + redis.call('ZCOUNT', running, '(' .. now, '4e15')
+  local reported = {}
+  if #ARGV > 6 then
+    local held_scores = redis.call('ZMSCORE', reserved, unpack(ARGV, 7))
+    local run_scores = redis.call('ZMSCORE', running, unpack(ARGV, 7))
+    for i = 7, #ARGV do
+      -- As slot_commit does for one token, with what is left of the slots.
+      local held, run = tonumber(held_scores[i - 6] or nil), tonumber(run_scores[i - 6] or nil)
+      local live = (held and held > now and held < 4e15) or (run and run > now)
+      local known = live or run or (held and held <= now) or (recovering and not held)
+      if reported[ARGV[i]] then
+        live = true
+      end
+      if live or (known and used < max) then
+        used = live and used or used + 1
+        keep(ARGV[i])
+      else
+        unknown[#unknown + 1] = ARGV[i]
+      end
+      reported[ARGV[i]] = true
     end
   end
   local recent = now + math.max(lease - grace, 0)
   for _, token in ipairs(redis.call('ZRANGEBYSCORE', running, '(' .. now, recent)) do
     if not reported[token] then
-      redis.call('ZREM', running, token)
-      redis.call('ZADD', reserved, -now, token)
       dropped[#dropped + 1] = token
+      spent[#spent + 1], spent[#spent + 2] = string.format('%d', 9e15 - now), token
     end
   end
+end
+if #dropped > 0 then
+  redis.call('ZREM', running, unpack(dropped))
+end
+if #runs > 0 then
+  redis.call('ZADD', running, unpack(runs))
+end
+if #spent > 0 then
+  redis.call('ZADD', reserved, unpack(spent))
 end
 if not confirmed then
   redis.call('HSET', record, 'reign', reign,

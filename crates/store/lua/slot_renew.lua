@@ -14,5 +14,5 @@ local runs = redis.call('ZSCORE', running, token)
 if not runs or tonumber(runs) <= now then
   return {'lost'}
 end
-redis.call('ZADD', running, (now + lease) .. '', token)
+redis.call('ZADD', running, string.format('%d', now + lease), token)
 return {'renewed', now + lease}

@@ -1,6 +1,6 @@
 -- Takes a slot of a node for one token, if the node's own record says that it may.
 -- KEYS[1] {n:<node>}:record    hash
--- KEYS[2] {n:<node>}:reserved  zset  token -> expiry ms; spent tokens -> minus the ms of their end
+-- KEYS[2] {n:<node>}:reserved  zset  token -> expiry ms; spent tokens -> 9e15 minus the ms of their end
 -- KEYS[3] {n:<node>}:running   zset  token -> expiry ms
 -- KEYS[4] {n:<node>}:gaps      zset  model -> until ms
 -- ARGV[1] token
@@ -10,8 +10,8 @@
 -- ARGV[5] and on: wanted models
 -- Replies: granted until used | already until | spent | full used max | unknown | changed version
 --   | closed | stale | unconfirmed | held until | missing_model
--- Slot: {n:<node>}. Clock: TIME. Moments have 13 digits, so as texts they compare as numbers do, and
--- a text argument costs Redis half of what a number does.
+-- Slot: {n:<node>}. Clock: TIME. Moments have 13 digits, so as texts they compare as numbers do; and
+-- texts cost Redis half of what numbers do as arguments, and of what a list does as a reply.
 local record, reserved, running, gaps = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local token, lease = ARGV[1], tonumber(ARGV[2])
 if not lease or lease < 1 then
@@ -19,7 +19,7 @@ if not lease or lease < 1 then
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local now_text = now .. ''
+local now_text = string.format('%d', now)
 
 local function misses_a_model()
   for i = 5, #ARGV do
@@ -29,6 +29,15 @@ local function misses_a_model()
     end
   end
   return false
+end
+
+-- The reign, a server's replication id, changes with every restart and every promotion: a lease that
+-- this server never saw may exist, so nothing is granted before the node has said what it runs.
+local function is_confirmed(reign)
+  if ARGV[4] ~= '' then
+    return reign == ARGV[4]
+  end
+  return reign ~= '' and string.find(redis.call('INFO', 'replication'), reign, 1, true) ~= nil
 end
 
 local used = 0
@@ -47,11 +56,7 @@ local function refusal()
   if r[4] <= now_text then
     return {'stale'}
   end
-  -- The reign, a server's replication id, changes with every restart and every promotion: a lease
-  -- that this server never saw may exist, so nothing is granted before the node has said what it
-  -- runs.
-  if r[5] == '' or (r[5] ~= ARGV[4]
-      and not string.find(redis.call('INFO', 'replication'), r[5], 1, true)) then
+  if not is_confirmed(r[5]) then
     return {'unconfirmed'}
   end
   if r[6] > now_text then
@@ -61,7 +66,7 @@ local function refusal()
     return {'missing_model'}
   end
   local live = '(' .. now_text
-  used = redis.call('ZCOUNT', reserved, live, '+inf') + redis.call('ZCOUNT', running, live, '+inf')
+  used = redis.call('ZCOUNT', reserved, live, '4e15') + redis.call('ZCOUNT', running, live, '4e15')
   if used >= tonumber(r[2]) then
     return {'full', used, tonumber(r[2])}
   end
@@ -69,13 +74,13 @@ local function refusal()
 end
 
 local refused = refusal()
-local till = now + lease
-if not refused and redis.call('ZADD', reserved, 'NX', till .. '', token) == 1 then
-  return {'granted', till, used + 1}
+local till = string.format('%d', now + lease)
+if not refused and redis.call('ZADD', reserved, 'NX', till, token) == 1 then
+  return 'granted ' .. till .. ' ' .. (used + 1)
 end
 -- Either a refusal or a token seen before, and that one has its answer whatever became of the node.
 local held = tonumber(redis.call('ZSCORE', reserved, token) or nil)
-if held and held > now then
+if held and held > now and held < 4e15 then
   return {'already', held}
 end
 local runs = tonumber(redis.call('ZSCORE', running, token) or nil)

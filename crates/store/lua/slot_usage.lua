@@ -6,5 +6,5 @@
 local reserved, running = KEYS[1], KEYS[2]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-return {'usage', redis.call('ZCOUNT', reserved, '(' .. now, '+inf'),
-  redis.call('ZCOUNT', running, '(' .. now, '+inf')}
+return {'usage', redis.call('ZCOUNT', reserved, '(' .. now, '4e15'),
+  redis.call('ZCOUNT', running, '(' .. now, '4e15')}

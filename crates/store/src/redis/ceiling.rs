@@ -1,8 +1,10 @@
-//! The most that a server and this client can do: the cheapest scripts that still take a slot,
-//! commit it and give it back, with nothing checked that need not be.
+//! The most that a server and this client can do: the cheapest scripts for the three steps of a
+//! slot as the design asks for them, and nothing else.
 //!
-//! No eligibility, no epochs, no fences, no idempotency: a yardstick for `lingua bench store`, never
-//! a store.
+//! Reserve counts the leases of both sets against the node's own maximum and adds one that ends on
+//! the server's clock; commit moves it to the running set with a new end; finish takes it out of
+//! both. No eligibility, no epochs, no fences, no marks against late messages, no job record: a
+//! yardstick for `lingua bench store`, never a store.
 
 use std::sync::LazyLock;
 
@@ -16,13 +18,18 @@ use crate::error::{Error, Result};
 pub const CALLS: u32 = 3;
 
 const RESERVE: &str = "local t = redis.call('TIME')
-if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
-return redis.call('ZADD', KEYS[1], t[1], ARGV[1])";
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local max = tonumber(redis.call('HGET', KEYS[1], 'max') or 1000000)
+if redis.call('ZCARD', KEYS[2]) + redis.call('ZCARD', KEYS[3]) >= max then return 0 end
+return redis.call('ZADD', KEYS[2], string.format('%d', now + ARGV[2]), ARGV[1])";
 
-const COMMIT: &str = "redis.call('ZREM', KEYS[1], ARGV[1])
-return redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])";
+const COMMIT: &str = "local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 0 end
+return redis.call('ZADD', KEYS[2], string.format('%d', now + ARGV[2]), ARGV[1])";
 
-const FINISH: &str = "return redis.call('ZREM', KEYS[1], ARGV[1])";
+const FINISH: &str =
+    "return redis.call('ZREM', KEYS[1], ARGV[1]) + redis.call('ZREM', KEYS[2], ARGV[1])";
 
 static SHAS: LazyLock<[String; 3]> =
     LazyLock::new(|| [RESERVE, COMMIT, FINISH].map(|text| Script::new(text).get_hash().to_owned()));
@@ -43,12 +50,17 @@ impl Ceiling {
 
     /// Takes a slot of a node, commits it and gives it back: [`CALLS`] calls.
     pub async fn life(&mut self, node: usize, token: &str) -> Result<()> {
+        let record = format!("lingua:ceiling:{{n:{node}}}:record");
         let reserved = format!("lingua:ceiling:{{n:{node}}}:reserved");
         let running = format!("lingua:ceiling:{{n:{node}}}:running");
         let failed = |e: redis::RedisError| Error::Unknown(e.to_string());
-        self.run(RESERVE, &SHAS[0], &[&reserved], &[token, "1000000"]).await.map_err(failed)?;
-        self.run(COMMIT, &SHAS[1], &[&reserved, &running], &[token, "1"]).await.map_err(failed)?;
-        self.run(FINISH, &SHAS[2], &[&running], &[token]).await.map_err(failed)?;
+        self.run(RESERVE, &SHAS[0], &[&record, &reserved, &running], &[token, "3000"])
+            .await
+            .map_err(failed)?;
+        self.run(COMMIT, &SHAS[1], &[&reserved, &running], &[token, "15000"])
+            .await
+            .map_err(failed)?;
+        self.run(FINISH, &SHAS[2], &[&reserved, &running], &[token]).await.map_err(failed)?;
         Ok(())
     }
 

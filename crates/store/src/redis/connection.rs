@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Options;
 use super::checks::{self, OpenError};
-use super::reply::Reply;
+use super::reply::{Reply, text};
 use super::scripts::Script;
 use super::url::{Target, Topology};
 use crate::backend::Status;
@@ -43,8 +43,8 @@ const MAX_BACKOFF: Duration = Duration::from_millis(400);
 #[derive(Clone)]
 pub(crate) struct Wire {
     kind: Kind,
-    /// The replication id of the server at the other end, as it writes it. It is the same for as
-    /// long as the connection lasts; a Cluster has many servers and so none.
+    /// The replication id of the server at the other end, as it writes it; every ping compares it.
+    /// A Cluster has many servers and so none.
     reign: Arc<str>,
 }
 
@@ -369,7 +369,8 @@ enum Silence {
     Broken(String),
 }
 
-/// Asks for a write's worth of health: a replica answers PING too, but is no store.
+/// Asks for a write's worth of health: a replica answers too, but is no store, and a server that
+/// began a new reign is another one to us although the connection stood.
 async fn ping(mut wire: Wire, patience: Duration) -> std::result::Result<(), Silence> {
     let probes = async {
         match &mut wire.kind {
@@ -377,21 +378,25 @@ async fn ping(mut wire: Wire, patience: Duration) -> std::result::Result<(), Sil
             // hangs is not the store.
             Kind::Cluster(cluster) => {
                 let any = (MultipleNodeRoutingInfo::AllMasters, Some(ResponsePolicy::OneSucceeded));
-                cluster.route_command(redis::cmd("PING"), RoutingInfo::MultiNode(any)).await?;
-                Ok(Value::Okay)
+                cluster.route_command(redis::cmd("PING"), RoutingInfo::MultiNode(any)).await
             }
-            Kind::Single(_) => wire.query(&redis::cmd("ROLE")).await,
+            Kind::Single(_) => wire.query(redis::cmd("INFO").arg("replication")).await,
         }
     };
     match timeout(patience, probes).await {
         Err(_) => Err(Silence::Late),
         Ok(Err(e)) if e.is_timeout() => Err(Silence::Late),
         Ok(Err(e)) => Err(Silence::Broken(e.to_string())),
-        Ok(Ok(Value::Array(role))) => match role.first() {
-            Some(Value::BulkString(word)) if word == b"master" => Ok(()),
-            _ => Err(Silence::Broken("the server is a replica now".to_owned())),
+        Ok(Ok(_)) if matches!(wire.kind, Kind::Cluster(_)) => Ok(()),
+        Ok(Ok(info)) => match text("INFO", info).unwrap_or_default() {
+            info if !info.contains("role:master") => {
+                Err(Silence::Broken("the server is a replica now".to_owned()))
+            }
+            info if !info.contains(&*wire.reign) => {
+                Err(Silence::Broken("the server began a new reign".to_owned()))
+            }
+            _ => Ok(()),
         },
-        Ok(Ok(_)) => Ok(()),
     }
 }
 

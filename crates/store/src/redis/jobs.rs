@@ -12,7 +12,7 @@ use super::connection::Link;
 use super::keys;
 use super::reply::{Reply, text};
 use super::scripts::{
-    DEADLINE_DUE, DEADLINE_WATCH, JOB_ASSIGN, JOB_CREATE, JOB_FINISH, JOB_READ, REQUEST_CLAIM,
+    DEADLINE_DUE, DEADLINE_WATCH, JOB_ASSIGN, JOB_CREATE, JOB_FINISH, REQUEST_CLAIM,
 };
 use crate::error::{Error, Result, checked_ms};
 use crate::jobs::{
@@ -42,14 +42,13 @@ impl JobBook for RedisJobs {
             .call(&JOB_CREATE, keys)?
             .arg(job.epoch.map(|epoch| epoch.to_string()).unwrap_or_default())
             .arg(checked_ms(job.deadline_in)?)
-            .arg(checked_ms(job.keep_for)?)
-            .arg(state.as_str())
-            .arg(current)
+            .arg(checked_ms(job.deadline_in)? + checked_ms(job.keep_for)?)
+            .arg(format!("{current}\n{}", state.as_str()))
             .arg(format!("{} {}", job.session.tenant, job.session.session));
         let mut reply = call.run().await?;
         Ok(match reply.word() {
             "created" => Create::Created { deadline: reply.moment()? },
-            "exists" => Create::Exists(record(reply)?),
+            "exists" => Create::Exists(record(&reply.text()?)?),
             "superseded" => Create::Superseded { epoch: reply.number()? },
             _ => return Err(reply.unexpected()),
         })
@@ -105,12 +104,10 @@ impl JobBook for RedisJobs {
     }
 
     async fn get(&self, job: &JobId) -> Result<Option<JobRecord>> {
-        let reply = self.link.call(&JOB_READ, [keys::job(job)])?.run().await?;
-        match reply.word() {
-            "exists" => record(reply).map(Some),
-            "unknown" => Ok(None),
-            _ => Err(reply.unexpected()),
-        }
+        let mut get = redis::cmd("GET");
+        get.arg(keys::job(job));
+        let found = text("a job's record", self.link.command(&get).await?)?;
+        if found.is_empty() { Ok(None) } else { record(&found).map(Some) }
     }
 
     async fn watch(&self, job: &JobId, deadline_in: Duration) -> Result<()> {
@@ -192,29 +189,29 @@ fn spelled(assignment: &Assignment) -> String {
     format!("{} {node} {token}", token.attempt)
 }
 
-fn record(mut reply: Reply) -> Result<JobRecord> {
-    let state = state(&mut reply)?;
-    let (current, facts, end) = (reply.text()?, reply.text()?, reply.text()?);
-    let wrong = || Error::corrupt("a job's record", (&current, &facts));
-    let mut facts_parts = facts.split(' ');
-    let (Some(deadline), Some(tenant), Some(session), None) =
-        (facts_parts.next(), facts_parts.next(), facts_parts.next(), facts_parts.next())
-    else {
-        return Err(wrong());
+/// Four lines: current assignment, state, deadline with tenant and session, end.
+fn record(stored: &str) -> Result<JobRecord> {
+    let read = || -> Option<JobRecord> {
+        let [current, state, facts, end] = stored.split('\n').collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let [deadline, tenant, session] = facts.split(' ').collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let assignment = match current.split(' ').collect::<Vec<_>>()[..] {
+            ["0"] => None,
+            [_, node, token] => {
+                Some(Assignment { node: node.parse().ok()?, token: token.parse().ok()? })
+            }
+            _ => return None,
+        };
+        Some(JobRecord {
+            session: SessionKey { tenant: tenant.parse().ok()?, session: session.parse().ok()? },
+            state: JobState::parse(state)?,
+            assignment,
+            deadline: Moment::from_millis(deadline.parse().ok()?),
+            code: end.split_once(' ').map(|(_, code)| code.to_owned()).unwrap_or_default(),
+        })
     };
-    let session = SessionKey {
-        tenant: tenant.parse().map_err(|_| wrong())?,
-        session: session.parse().map_err(|_| wrong())?,
-    };
-    let assignment = match current.split(' ').collect::<Vec<_>>()[..] {
-        ["0"] => None,
-        [_, node, token] => Some(Assignment {
-            node: node.parse().map_err(|_| wrong())?,
-            token: token.parse().map_err(|_| wrong())?,
-        }),
-        _ => return Err(wrong()),
-    };
-    let deadline = Moment::from_millis(deadline.parse().map_err(|_| wrong())?);
-    let code = end.split_once(' ').map(|(_, code)| code.to_owned()).unwrap_or_default();
-    Ok(JobRecord { session, state, assignment, deadline, code })
+    read().ok_or_else(|| Error::corrupt("a job's record", stored))
 }

@@ -17,11 +17,24 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    /// A list that begins with the word, or one text with spaces between word and values: cheaper
+    /// for the server on the way of a job.
     pub(crate) fn new(script: &'static str, value: Value) -> Result<Self> {
-        let Value::Array(values) = value else { return Err(Error::corrupt(script, value)) };
-        let mut rest = values.into_iter();
-        let word = rest.next().map(|value| text(script, value)).transpose()?;
-        Ok(Reply { script, word: word.unwrap_or_default(), rest })
+        let (word, rest) = match value {
+            Value::Array(values) => {
+                let mut rest = values.into_iter();
+                let word = rest.next().map(|value| text(script, value)).transpose()?;
+                (word.unwrap_or_default(), rest)
+            }
+            value => {
+                let line = text(script, value)?;
+                let mut words = line.split(' ');
+                let word = words.next().unwrap_or_default().to_owned();
+                let rest: Vec<_> = words.map(|word| Value::BulkString(word.into())).collect();
+                (word, rest.into_iter())
+            }
+        };
+        Ok(Reply { script, word, rest })
     }
 
     pub(crate) fn word(&self) -> &str {

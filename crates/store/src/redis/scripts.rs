@@ -40,7 +40,6 @@ scripts! {
     JOB_ASSIGN = "job_assign";
     JOB_CREATE = "job_create";
     JOB_FINISH = "job_finish";
-    JOB_READ = "job_read";
     LEADER_RESIGN = "leader_resign";
     LEADER_TAKE = "leader_take";
     NODE_BEAT = "node_beat";
