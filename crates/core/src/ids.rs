@@ -147,13 +147,14 @@ impl SessionKey {
     ///
     /// Sessions that share a tag only share a place in the store; nothing tells them apart by it.
     pub fn tag(&self) -> SessionTag {
-        let mut hasher = blake3::Hasher::new_keyed(b"lingua scheduler session tag  v1");
+        let mut names = Vec::with_capacity(2 * MAX_ID_CHARS + 2);
         for part in [self.tenant.as_str(), self.session.as_str()] {
-            hasher.update(&[u8::try_from(part.len()).expect("ids are at most 64 bytes")]);
-            hasher.update(part.as_bytes());
+            names.push(u8::try_from(part.len()).expect("ids are at most 64 bytes"));
+            names.extend_from_slice(part.as_bytes());
         }
+        let digest = blake3::keyed_hash(b"lingua scheduler session tag  v1", &names);
         let mut tag = [0; SESSION_TAG_CHARS];
-        base32(&hasher.finalize().as_bytes()[..5], &mut tag);
+        base32(&digest.as_bytes()[..5], &mut tag);
         SessionTag(tag)
     }
 }

@@ -37,11 +37,10 @@ pub enum Origin<'a> {
 impl JobKey<'_> {
     /// The id of the job with this key.
     pub fn job_id(&self) -> JobId {
-        let mut hasher = blake3::Hasher::new_keyed(b"lingua scheduler job key      v1");
-        self.encode(|bytes| {
-            hasher.update(bytes);
-        });
-        JobId::derive(self.session.tag(), hasher.finalize().as_bytes())
+        let mut key = Vec::with_capacity(256);
+        self.encode(|bytes| key.extend_from_slice(bytes));
+        let digest = blake3::keyed_hash(b"lingua scheduler job key      v1", &key);
+        JobId::derive(self.session.tag(), digest.as_bytes())
     }
 
     /// Feeds the key to `out` so that two different keys never give the same bytes: every text

@@ -275,13 +275,7 @@ impl Leases {
         recovering: bool,
     ) -> Confirmed {
         let mut confirmed = Confirmed::default();
-        // What runs, runs: after a loss it is taken back also above the maximum.
-        let max = if recovering { u32::MAX } else { max };
-        for token in reported {
-            if self.commit(now, *token, lease, max, recovering) == Commit::Lost {
-                confirmed.unknown.push(*token);
-            }
-        }
+        // First what is gone, so that its slots are free for lapsed leases that the node names.
         let recent = now + lease.saturating_sub(grace);
         let gone = |lease: &Lease| {
             lease.until > now && lease.until <= recent && !reported.contains(&lease.token)
@@ -289,6 +283,13 @@ impl Leases {
         confirmed.dropped = self.running.iter().filter(|l| gone(l)).map(|l| l.token).collect();
         for token in &confirmed.dropped {
             self.release(now, *token);
+        }
+        // What runs, runs: after a loss it is taken back also above the maximum.
+        let max = if recovering { u32::MAX } else { max };
+        for token in reported {
+            if self.commit(now, *token, lease, max, recovering) == Commit::Lost {
+                confirmed.unknown.push(*token);
+            }
         }
         self.forget_old(now);
         confirmed

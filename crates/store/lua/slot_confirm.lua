@@ -43,31 +43,35 @@ if reports == '1' then
   local used = redis.call('ZCOUNT', reserved, '(' .. now, '4e15')
     + redis.call('ZCOUNT', running, '(' .. now, '4e15')
   local reported = {}
-  if #ARGV > 6 then
-    local held_scores = redis.call('ZMSCORE', reserved, unpack(ARGV, 7))
-    local run_scores = redis.call('ZMSCORE', running, unpack(ARGV, 7))
-    for i = 7, #ARGV do
-      -- As slot_commit does for one token, with what is left of the slots.
-      local held, run = tonumber(held_scores[i - 6] or nil), tonumber(run_scores[i - 6] or nil)
-      local live = (held and held > now and held < 4e15) or (run and run > now)
-      local known = live or run or (held and held <= now) or (recovering and not held)
-      if reported[ARGV[i]] then
-        live = true
-      end
-      if live or (known and used < max) then
-        used = live and used or used + 1
-        keep(ARGV[i])
-      else
-        unknown[#unknown + 1] = ARGV[i]
-      end
-      reported[ARGV[i]] = true
-    end
+  for i = 7, #ARGV do
+    reported[ARGV[i]] = true
   end
+  -- First what is gone, so that its slots are free for lapsed leases that the node names.
   local recent = now + math.max(lease - grace, 0)
   for _, token in ipairs(redis.call('ZRANGEBYSCORE', running, '(' .. now, recent)) do
     if not reported[token] then
       dropped[#dropped + 1] = token
       spent[#spent + 1], spent[#spent + 2] = string.format('%d', 9e15 - now), token
+    end
+  end
+  used = used - #dropped
+  local held_scores, run_scores = {}, {}
+  if #ARGV > 6 then
+    held_scores = redis.call('ZMSCORE', reserved, unpack(ARGV, 7))
+    run_scores = redis.call('ZMSCORE', running, unpack(ARGV, 7))
+  end
+  local kept = {}
+  for i = 7, #ARGV do
+    -- As slot_commit does for one token, with what is left of the slots.
+    local held, run = tonumber(held_scores[i - 6] or nil), tonumber(run_scores[i - 6] or nil)
+    local live = (held and held > now and held < 4e15) or (run and run > now) or kept[ARGV[i]]
+    local known = live or run or (held and held <= now) or (recovering and not held)
+    if live or (known and used < max) then
+      used = live and used or used + 1
+      kept[ARGV[i]] = true
+      keep(ARGV[i])
+    else
+      unknown[#unknown + 1] = ARGV[i]
     end
   end
 end

@@ -14,8 +14,9 @@ use lingua_core::Moment;
 /// still cost well under a microsecond.
 pub(super) const SWEPT_PER_WRITE: usize = 8;
 
-/// Ends are kept by the second: finer would only make more lists.
-const GRAIN_MS: u64 = 1024;
+/// Ends are kept to within so many milliseconds: what is over does not take room for much longer, and
+/// there are few lists.
+const GRAIN_MS: u64 = 64;
 
 /// The maps of the embedded store.
 pub(super) type Map<K, V> = HashMap<K, V, RandomState>;

@@ -1,0 +1,406 @@
+//! The bus between instances.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use lingua_store::bus::{
+    Announce, Delivery, Envelope, INBOX_CAPACITY, Inherit, MAX_ENVELOPE_BYTES, Peer, Posting,
+};
+use lingua_store::{Backend, Error, Instance};
+use tokio::time::Instant;
+
+use super::samples::*;
+use super::{Outcome, StoreUnderTest};
+
+const TICK: Duration = Duration::from_millis(5);
+
+/// Longer than a test that waits for something to come would like to wait.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An instance that says it is alive for `ttl`.
+pub async fn alive(store: &Backend, ttl: Duration) -> anyhow::Result<Instance> {
+    let me = instance();
+    announce(store, &me, ttl).await?;
+    Ok(me)
+}
+
+async fn announce(store: &Backend, me: &Instance, ttl: Duration) -> Outcome {
+    let announce = store.bus.announce(me, "10.0.0.1:5010", ttl).await?;
+    assert_eq!(announce, Announce::Announced);
+    Ok(())
+}
+
+/// Sends envelopes with these bodies, which must be posted.
+pub async fn post(store: &Backend, to: &Instance, bodies: &[&str]) -> Outcome {
+    for body in bodies {
+        assert_eq!(store.bus.send(to, &envelope(body)).await?, Posting::Posted);
+    }
+    Ok(())
+}
+
+/// Takes `number` envelopes out of the inbox, and looks once more for one too many.
+pub async fn take(store: &Backend, me: &Instance, number: usize) -> anyhow::Result<Vec<Delivery>> {
+    let (mut taken, give_up_at) = (Vec::new(), Instant::now() + PATIENCE);
+    while taken.len() < number {
+        taken.extend(store.bus.receive(me, Duration::from_millis(200)).await?);
+        if Instant::now() > give_up_at {
+            bail!("{} of {number} envelopes came", taken.len());
+        }
+    }
+    taken.extend(store.bus.receive(me, Duration::ZERO).await?);
+    Ok(taken)
+}
+
+pub fn bodies(taken: &[Delivery]) -> Vec<&str> {
+    taken.iter().map(|d| std::str::from_utf8(&d.body).unwrap_or("not text")).collect()
+}
+
+pub async fn an_announced_instance_is_a_peer_until_its_word_lapses(
+    store: &impl StoreUnderTest,
+) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let lasting = alive(&a, LONG).await?;
+    let lapsing = alive(&a, store.lease()).await?;
+    let peer = Peer { instance: lasting.clone(), address: "10.0.0.1:5010".to_owned() };
+    assert!(b.bus.peers().await?.contains(&peer));
+    store.pass(store.lease() + TICK).await;
+    let peers = b.bus.peers().await?;
+    assert_eq!(peers.iter().filter(|p| p.instance == lasting).count(), 1);
+    assert!(!peers.iter().any(|p| p.instance == lapsing));
+    Ok(())
+}
+
+pub async fn announcing_again_moves_the_address(store: &impl StoreUnderTest) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let me = alive(&a, store.lease()).await?;
+    assert_eq!(a.bus.announce(&me, "10.0.0.2:1", LONG).await?, Announce::Announced);
+    store.pass(store.lease() + TICK).await;
+    let peers = b.bus.peers().await?;
+    let found: Vec<_> = peers.iter().filter(|p| p.instance == me).collect();
+    assert_eq!(found, [&Peer { instance: me, address: "10.0.0.2:1".to_owned() }]);
+    Ok(())
+}
+
+pub async fn a_name_is_taken_while_another_life_of_it_lives(
+    store: &impl StoreUnderTest,
+) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let me = alive(&a, LONG).await?;
+    let clone = reborn(&me);
+    let taken = b.bus.announce(&clone, "10.0.0.2:1", LONG).await?;
+    let Announce::Taken { address, lasting } = taken else { bail!("{taken:?}") };
+    assert_eq!(address, "10.0.0.1:5010");
+    assert!(lasting > LONG - Duration::from_secs(20) && lasting <= LONG, "{lasting:?}");
+    let peers = b.bus.peers().await?;
+    assert!(peers.iter().any(|p| p.instance == me), "the first one is as it was");
+    assert!(!peers.iter().any(|p| p.instance == clone));
+    a.bus.withdraw(&clone).await?;
+    let still = b.bus.announce(&clone, "10.0.0.2:1", LONG).await?;
+    assert!(matches!(still, Announce::Taken { .. }), "only its own life withdraws it: {still:?}");
+    announce(&a, &me, store.lease()).await?;
+    store.pass(store.lease() + TICK).await;
+    announce(&b, &clone, LONG).await?;
+    let late = a.bus.announce(&me, "10.0.0.1:5010", LONG).await?;
+    assert!(matches!(late, Announce::Taken { .. }), "the old life is over: {late:?}");
+    Ok(())
+}
+
+pub async fn an_instance_that_withdrew_is_gone(store: &impl StoreUnderTest) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let me = alive(&a, LONG).await?;
+    for _ in 0..2 {
+        a.bus.withdraw(&me).await?;
+        assert!(!b.bus.peers().await?.iter().any(|p| p.instance == me));
+        assert_eq!(b.bus.send(&me, &envelope("late")).await?, Posting::Gone);
+    }
+    announce(&b, &reborn(&me), LONG).await?;
+    Ok(())
+}
+
+pub async fn an_envelope_reaches_exactly_the_life_it_was_sent_to(
+    store: &impl StoreUnderTest,
+) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    assert_eq!(a.bus.send(&instance(), &envelope("nobody")).await?, Posting::Gone);
+    let (me, other) = (alive(&a, LONG).await?, alive(&a, LONG).await?);
+    let sent = envelope("for me");
+    assert_eq!(a.bus.send(&reborn(&me), &sent).await?, Posting::Gone, "another life of it");
+    assert_eq!(b.bus.send(&me, &sent).await?, Posting::Posted);
+    let taken = take(&a, &me, 1).await?;
+    let [delivery] = &taken[..] else { bail!("{taken:?}") };
+    assert_eq!((delivery.id, &delivery.from, &delivery.body), (sent.id, &sent.from, &sent.body));
+    assert_eq!(a.bus.receive(&other, Duration::ZERO).await?, []);
+    let lapsing = alive(&a, store.lease()).await?;
+    store.pass(store.lease() + TICK).await;
+    assert_eq!(b.bus.send(&lapsing, &sent).await?, Posting::Gone, "its word lapsed");
+    Ok(())
+}
+
+pub async fn envelopes_come_in_the_order_of_sending_and_once(
+    store: &impl StoreUnderTest,
+) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let me = alive(&a, LONG).await?;
+    let sent: Vec<String> = (0..300).map(|n| n.to_string()).collect();
+    let sent: Vec<&str> = sent.iter().map(String::as_str).collect();
+    post(&b, &me, &sent[..200]).await?;
+    assert_eq!(bodies(&take(&a, &me, 200).await?), sent[..200]);
+    post(&b, &me, &sent[200..]).await?;
+    assert_eq!(
+        bodies(&take(&a, &me, 100).await?),
+        sent[200..],
+        "what was given is not given again"
+    );
+    Ok(())
+}
+
+pub async fn the_same_envelope_sent_again_is_delivered_once(
+    store: &impl StoreUnderTest,
+) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let me = alive(&a, LONG).await?;
+    let sent = envelope("once");
+    for store in [&a, &b, &a] {
+        assert_eq!(store.bus.send(&me, &sent).await?, Posting::Posted);
+    }
+    let taken = take(&a, &me, 1).await?;
+    assert_eq!(bodies(&taken), ["once"]);
+    assert_eq!(b.bus.send(&me, &sent).await?, Posting::Posted);
+    a.bus.ack(&me, &[taken[0].entry.clone()]).await?;
+    assert_eq!(b.bus.send(&me, &sent).await?, Posting::Posted);
+    post(&b, &me, &["next"]).await?;
+    let taken = take(&a, &me, 1).await?;
+    assert_eq!(bodies(&taken), ["next"], "also after it was dealt with");
+    Ok(())
+}
+
+pub async fn an_envelope_is_not_delivered_after_its_time(store: &impl StoreUnderTest) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let me = alive(&a, LONG).await?;
+    let brief = Envelope { live_for: store.lease(), ..envelope("brief") };
+    b.bus.send(&me, &brief).await?;
+    post(&b, &me, &["lasting"]).await?;
+    store.pass(store.lease() + TICK).await;
+    assert_eq!(bodies(&take(&a, &me, 1).await?), ["lasting"]);
+    a.bus.rewind(&me).await;
+    assert_eq!(bodies(&take(&a, &me, 1).await?), ["lasting"], "it was removed");
+    Ok(())
+}
+
+pub async fn a_delivery_says_how_much_of_its_time_is_left(store: &impl StoreUnderTest) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let me = alive(&a, LONG).await?;
+    post(&b, &me, &["x"]).await?;
+    store.pass(TICK).await;
+    let left = take(&a, &me, 1).await?[0].live_for;
+    assert!(left > LONG - Duration::from_secs(20) && left <= LONG - TICK, "{left:?}");
+    Ok(())
+}
+
+pub async fn a_receiver_waits_no_longer_than_asked(store: &impl StoreUnderTest) -> Outcome {
+    let store = store.backend();
+    let me = alive(&store, LONG).await?;
+    let started = Instant::now();
+    assert_eq!(store.bus.receive(&me, Duration::ZERO).await?, []);
+    assert_eq!(store.bus.receive(&me, Duration::from_millis(60)).await?, []);
+    let waited = started.elapsed();
+    assert!(waited >= Duration::from_millis(50) && waited < PATIENCE, "{waited:?}");
+    Ok(())
+}
+
+pub async fn a_waiting_receiver_is_woken(store: &impl StoreUnderTest) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let me = alive(&a, LONG).await?;
+    let waiting = {
+        let (a, me) = (a.clone(), me.clone());
+        tokio::spawn(async move { a.bus.receive(&me, LONG).await })
+    };
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let started = Instant::now();
+    // A receiver that waits holds up nobody else on the same connection.
+    assert!(a.bus.peers().await?.iter().any(|p| p.instance == me));
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+    post(&b, &me, &["wake"]).await?;
+    let taken = tokio::time::timeout(PATIENCE, waiting).await???;
+    assert_eq!(bodies(&taken), ["wake"]);
+    Ok(())
+}
+
+pub async fn unacknowledged_envelopes_come_again_after_a_rewind(
+    store: &impl StoreUnderTest,
+) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let me = alive(&a, LONG).await?;
+    post(&b, &me, &["1", "2", "3"]).await?;
+    let taken = take(&a, &me, 3).await?;
+    for _ in 0..2 {
+        a.bus.ack(&me, &[taken[1].entry.clone()]).await?;
+    }
+    post(&b, &me, &["4"]).await?;
+    a.bus.rewind(&me).await;
+    let taken = take(&a, &me, 3).await?;
+    assert_eq!(bodies(&taken), ["1", "3", "4"]);
+    let entries: Vec<_> = taken.iter().map(|d| d.entry.clone()).collect();
+    a.bus.ack(&me, &entries).await?;
+    a.bus.rewind(&me).await;
+    assert_eq!(a.bus.receive(&me, Duration::ZERO).await?, []);
+    Ok(())
+}
+
+/// Fills the inbox to the brim, many senders at a time, and says what was sent last.
+pub async fn fill(store: &impl StoreUnderTest, me: &Instance) -> anyhow::Result<Envelope> {
+    const SENDERS: usize = 64;
+    let mut tasks = Vec::new();
+    for sender in 0..SENDERS {
+        let number = INBOX_CAPACITY / SENDERS + usize::from(sender < INBOX_CAPACITY % SENDERS);
+        let backend = if sender % 2 == 0 { store.backend() } else { store.second() };
+        let me = me.clone();
+        tasks.push(tokio::spawn(async move {
+            let mut last = envelope("x");
+            for _ in 0..number {
+                last = envelope("x");
+                assert_eq!(backend.bus.send(&me, &last).await?, Posting::Posted);
+            }
+            anyhow::Ok(last)
+        }));
+    }
+    let mut last = envelope("x");
+    for task in tasks {
+        last = task.await??;
+    }
+    Ok(last)
+}
+
+pub async fn a_full_inbox_refuses_until_something_is_acknowledged(
+    store: &impl StoreUnderTest,
+) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let (me, other) = (alive(&a, LONG).await?, alive(&a, LONG).await?);
+    let last = fill(store, &me).await?;
+    let more = envelope("more");
+    assert_eq!(b.bus.send(&me, &more).await?, Posting::Full);
+    assert_eq!(b.bus.send(&me, &last).await?, Posting::Posted, "it is in the inbox already");
+    assert_eq!(b.bus.send(&other, &more).await?, Posting::Posted, "other inboxes have room");
+    let taken = a.bus.receive(&me, Duration::ZERO).await?;
+    assert_eq!(b.bus.send(&me, &more).await?, Posting::Full, "given is not yet dealt with");
+    a.bus.ack(&me, &[taken[0].entry.clone()]).await?;
+    assert_eq!(b.bus.send(&me, &more).await?, Posting::Posted, "the refusal left no trace");
+    let rest = take(&a, &me, INBOX_CAPACITY + 1 - taken.len()).await?;
+    assert_eq!(taken.len() + rest.len(), INBOX_CAPACITY + 1);
+    assert_eq!(rest.last().map(|d| d.id), Some(more.id));
+    Ok(())
+}
+
+/// A dead instance with these envelopes in its inbox, the first of them given and not acknowledged.
+async fn dead(store: &impl StoreUnderTest, left: &[&str]) -> anyhow::Result<Instance> {
+    let backend = store.backend();
+    let me = alive(&backend, LONG).await?;
+    post(&store.second(), &me, &left[..1]).await?;
+    take(&backend, &me, 1).await?;
+    post(&store.second(), &me, &left[1..]).await?;
+    backend.bus.withdraw(&me).await?;
+    Ok(me)
+}
+
+pub async fn the_inbox_of_a_dead_instance_is_an_orphan(store: &impl StoreUnderTest) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let living = alive(&a, LONG).await?;
+    let lapsing = alive(&a, LONG).await?;
+    post(&b, &living, &["x"]).await?;
+    post(&b, &lapsing, &["x"]).await?;
+    let withdrawn = dead(store, &["x"]).await?;
+    announce(&a, &lapsing, store.lease()).await?;
+    store.pass(store.lease() + TICK).await;
+    let orphans = b.bus.orphans().await?;
+    assert!(!orphans.contains(&living));
+    for gone in [withdrawn, lapsing] {
+        assert_eq!(orphans.iter().filter(|o| **o == gone).count(), 1, "{gone} in {orphans:?}");
+    }
+    Ok(())
+}
+
+pub async fn nobody_inherits_from_the_living(store: &impl StoreUnderTest) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let (me, heir) = (alive(&a, LONG).await?, alive(&b, LONG).await?);
+    post(&b, &me, &["mine"]).await?;
+    assert_eq!(b.bus.inherit(&me, &heir, LONG).await?, Inherit::Alive);
+    assert_eq!(bodies(&take(&a, &me, 1).await?), ["mine"]);
+    Ok(())
+}
+
+/// What `heir` gets of the inbox of `dead`, which it must get.
+async fn inherit(
+    store: &Backend,
+    dead: &Instance,
+    heir: &Instance,
+    ttl: Duration,
+) -> anyhow::Result<Vec<Delivery>> {
+    match store.bus.inherit(dead, heir, ttl).await? {
+        Inherit::Entries(entries) => Ok(entries),
+        inherit => bail!("not inherited: {inherit:?}"),
+    }
+}
+
+pub async fn one_heir_at_a_time_takes_what_was_left(store: &impl StoreUnderTest) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let (heir, other) = (alive(&a, LONG).await?, alive(&b, LONG).await?);
+    let dead = dead(store, &["1", "2", "3"]).await?;
+    let entries = inherit(&a, &dead, &heir, LONG).await?;
+    assert_eq!(bodies(&entries), ["1", "2", "3"], "also what was given and not acknowledged");
+    assert_eq!(b.bus.inherit(&dead, &other, LONG).await?, Inherit::Held);
+    a.bus.ack(&dead, &[entries[0].entry.clone()]).await?;
+    assert_eq!(bodies(&inherit(&a, &dead, &heir, LONG).await?), ["2", "3"]);
+    assert_eq!(b.bus.inherit(&dead, &other, LONG).await?, Inherit::Held);
+    assert_eq!(b.bus.send(&dead, &envelope("late")).await?, Posting::Gone);
+    Ok(())
+}
+
+pub async fn an_heir_that_stopped_is_followed_by_another(store: &impl StoreUnderTest) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let (heir, other) = (alive(&a, LONG).await?, alive(&b, LONG).await?);
+    let dead = dead(store, &["1", "2"]).await?;
+    let entries = inherit(&a, &dead, &heir, store.lease()).await?;
+    a.bus.ack(&dead, &[entries[0].entry.clone()]).await?;
+    store.pass(store.lease() + TICK).await;
+    assert!(b.bus.orphans().await?.contains(&dead), "somebody has still to take it");
+    assert_eq!(bodies(&inherit(&b, &dead, &other, LONG).await?), ["2"]);
+    assert_eq!(a.bus.inherit(&dead, &heir, LONG).await?, Inherit::Held);
+    Ok(())
+}
+
+pub async fn an_emptied_inbox_is_removed(store: &impl StoreUnderTest) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let heir = alive(&a, LONG).await?;
+    let left: Vec<String> = (0..700).map(|n| n.to_string()).collect();
+    let left: Vec<&str> = left.iter().map(String::as_str).collect();
+    let dead = dead(store, &left).await?;
+    let mut inherited = Vec::new();
+    loop {
+        let entries = inherit(&a, &dead, &heir, LONG).await?;
+        if entries.is_empty() {
+            break;
+        }
+        assert!(entries.len() < left.len(), "at most a few hundred at a time");
+        assert!(inherited.len() < left.len(), "what was acknowledged came again");
+        inherited.extend(entries.iter().map(|d| String::from_utf8_lossy(&d.body).into_owned()));
+        let entries: Vec<_> = entries.into_iter().map(|d| d.entry).collect();
+        a.bus.ack(&dead, &entries).await?;
+    }
+    assert_eq!(inherited, left);
+    assert!(!b.bus.orphans().await?.contains(&dead));
+    Ok(())
+}
+
+pub async fn an_oversized_body_is_refused(store: &impl StoreUnderTest) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let me = alive(&a, LONG).await?;
+    let body = |bytes| Envelope { body: vec![7; bytes], ..envelope("") };
+    let refused = b.bus.send(&me, &body(MAX_ENVELOPE_BYTES + 1)).await;
+    assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+    let largest = body(MAX_ENVELOPE_BYTES);
+    assert_eq!(b.bus.send(&me, &largest).await?, Posting::Posted);
+    let taken = take(&a, &me, 1).await?;
+    assert_eq!(taken.len(), 1);
+    assert!(taken[0].body == largest.body, "byte for byte");
+    Ok(())
+}
