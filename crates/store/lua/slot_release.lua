@@ -9,11 +9,12 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local till = tonumber(redis.call('ZSCORE', running, token) or nil)
 if till then
+  -- Its commit has marked it as spent.
   redis.call('ZREM', running, token)
 else
   till = tonumber(redis.call('ZSCORE', reserved, token) or nil)
+  redis.call('ZADD', reserved, string.format('%d', 9e15 - now), token)
 end
-redis.call('ZADD', reserved, string.format('%d', 9e15 - now), token)
 if till and till > now and till < 4e15 then
   return 'freed'
 end

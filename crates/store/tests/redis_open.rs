@@ -25,8 +25,8 @@ use tokio::time::Instant;
 
 /// All that a scheduler's user needs: these commands, and only our keys.
 const RIGHTS: &str = "resetkeys resetchannels ~lingua:v1:* -@all \
-     +eval +evalsha +role +info +time +set +get +del +unlink +pttl +pexpire +pexpireat \
-     +hset +hget +hmget +sadd +srem +smembers +zadd +zrem +zscore +zcount +zrangebyscore \
+     +eval +evalsha +info +time +set +get +del +unlink +pttl +pexpire +pexpireat \
+     +hset +hget +hmget +sadd +srem +smembers +zadd +zrem +zscore +zmscore +zcount +zrangebyscore \
      +zremrangebyscore +zremrangebyrank +xadd +xdel +xlen +xread +xrange +xrevrange";
 
 /// What a Cluster takes beside them.

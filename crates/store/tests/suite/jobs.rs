@@ -120,7 +120,8 @@ pub async fn an_earlier_or_equal_attempt_is_stale(store: &impl StoreUnderTest) -
     a.jobs.assign(&job, &second, MAX_ATTEMPTS).await?;
     let before = record(&a, &job).await?;
     let same_node = Assignment { node: second.node.clone(), ..assignment(job, 2) };
-    for stale in [first, assignment(job, 1), assignment(job, 2), same_node] {
+    let same_token = Assignment { node: node_id(), ..second };
+    for stale in [first, assignment(job, 1), assignment(job, 2), same_node, same_token] {
         let assign = b.jobs.assign(&job, &stale, MAX_ATTEMPTS).await?;
         assert_eq!(assign, Assign::Stale { attempt: 2 });
     }
