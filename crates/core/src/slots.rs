@@ -22,7 +22,7 @@ pub const SPENT_RETENTION: Duration = Duration::from_secs(30);
 
 /// Marks of spent tokens kept per node; a node that ends more jobs within the retention loses the
 /// oldest marks, and the job's own fence still stands.
-pub const MAX_SPENT: usize = 4096;
+pub const MAX_SPENT: usize = 512;
 
 /// The name of one slot held for one attempt of one job. The nonce makes it unguessable and tells
 /// two dispatches of the same attempt apart.
@@ -163,8 +163,9 @@ pub struct Confirmed {
 pub struct Leases {
     reserved: Vec<Lease>,
     running: Vec<Lease>,
-    spent: HashSet<LeaseToken, foldhash::fast::RandomState>,
-    spent_order: VecDeque<(Moment, LeaseToken)>,
+    /// Spent tokens by their nonces, which no two share, and the order in which to forget them.
+    spent: HashSet<u128, foldhash::fast::RandomState>,
+    spent_order: VecDeque<(Moment, u128)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -195,7 +196,7 @@ impl Leases {
         match known {
             Some(until) if until > now => return Grant::Already(until),
             Some(_) => return Grant::Spent,
-            None if self.spent.contains(&token) => return Grant::Spent,
+            None if self.spent.contains(&token.nonce) => return Grant::Spent,
             None => {}
         }
         if self.usage(now).used() >= max {
@@ -223,7 +224,7 @@ impl Leases {
         let held = reserved.map(|i| self.reserved[i]).or(running.map(|i| self.running[i]));
         let live = held.is_some_and(|lease| lease.until > now);
         if !live {
-            let remembered = held.is_some() || (recovering && !self.spent.contains(&token));
+            let remembered = held.is_some() || (recovering && !self.spent.contains(&token.nonce));
             if !remembered || self.usage(now).used() >= max {
                 return Commit::Lost;
             }
@@ -296,8 +297,8 @@ impl Leases {
     }
 
     fn mark_spent(&mut self, now: Moment, token: LeaseToken) {
-        if self.spent.insert(token) {
-            self.spent_order.push_back((now, token));
+        if self.spent.insert(token.nonce) {
+            self.spent_order.push_back((now, token.nonce));
         }
         if self.spent_order.len() > MAX_SPENT
             && let Some((_, oldest)) = self.spent_order.pop_front()
@@ -307,10 +308,10 @@ impl Leases {
     }
 
     fn forget_old(&mut self, now: Moment) {
-        while let Some((at, token)) = self.spent_order.front()
+        while let Some((at, nonce)) = self.spent_order.front()
             && *at + SPENT_RETENTION <= now
         {
-            self.spent.remove(token);
+            self.spent.remove(nonce);
             self.spent_order.pop_front();
         }
         for set in [&mut self.reserved, &mut self.running] {

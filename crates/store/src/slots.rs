@@ -22,7 +22,8 @@ pub trait SlotLedger: Send + Sync {
     async fn reserve(&self, wish: &Wish<'_>) -> Result<Reserve>;
 
     /// The node accepted: the reserved slot becomes a running one. A lapsed lease is regained while
-    /// a slot is free, but not while the node's leases await confirmation.
+    /// a slot is free; so is one that is not known at all while the node's leases await confirmation
+    /// after a loss. A spent token never is.
     async fn commit(&self, node: &NodeId, token: LeaseToken, lease: Duration) -> Result<Commit>;
 
     /// The node still works: extends a live running lease; `None` if there is none.

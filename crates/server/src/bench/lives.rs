@@ -28,11 +28,14 @@ const NODES: usize = 64;
 const SLOTS: u32 = 128;
 const LEASE: Duration = Duration::from_secs(15);
 
-/// Jobs end within microseconds to milliseconds here. Their records are forgotten soon after, as in
-/// the steady state of a long run, instead of filling the store with what a real fleet would need
-/// minutes for.
-const DEADLINE: Duration = Duration::from_millis(100);
 const KEEP: Duration = Duration::from_millis(1);
+
+/// The deadline of a job on Redis, as a scheduler sets it.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(75);
+
+/// The deadline on the embedded store, which ends more jobs in a second than a fleet does in an hour:
+/// their records are forgotten soon, so that the store is measured and not a memory full of them.
+pub(crate) const SHORT_DEADLINE: Duration = Duration::from_millis(10);
 
 /// What one measurement gave.
 pub(crate) struct Measured {
@@ -61,10 +64,11 @@ pub(crate) struct Fleet {
     vitals: Vitals,
     session: SessionKey,
     route: Route,
+    deadline: Duration,
 }
 
 impl Fleet {
-    pub(crate) async fn register(store: Backend) -> anyhow::Result<Self> {
+    pub(crate) async fn register(store: Backend, deadline: Duration) -> anyhow::Result<Self> {
         let (en, zh) = (Lang::new("en")?, Lang::new("zh")?);
         let declared = Declaration {
             semantic: LangSet::new([en, zh])?,
@@ -86,6 +90,7 @@ impl Fleet {
                 session: SessionId::new("bench")?,
             },
             route: Route::Directed(en, zh),
+            deadline,
         };
         let registration =
             Registration { claim: Claim::Newest, owner, profile, vitals, known: false };
@@ -152,7 +157,7 @@ impl Fleet {
             session: &self.session,
             epoch: None,
             first: Some(assignment.clone()),
-            deadline_in: DEADLINE,
+            deadline_in: self.deadline,
             keep_for: KEEP,
         };
         let wish = Wish { node, token, version: self.version, models: &[], lease: LEASE };

@@ -8,7 +8,7 @@ use lingua_store::redis::Options;
 use lingua_store::redis::ceiling::{self, Ceiling};
 use serde::Serialize;
 
-use super::lives::{CALLS, Fleet, Measured, measure_ceiling};
+use super::lives::{CALLS, DEADLINE, Fleet, Measured, SHORT_DEADLINE, measure_ceiling};
 use super::progress::Progress;
 use crate::app::open_store;
 use crate::cli::{BenchStore, Failure};
@@ -60,10 +60,13 @@ async fn measure(options: &BenchStore) -> Result<Vec<Line>, Failure> {
     let progress = Progress::new((urls.len() * options.in_flight.len()) as u64);
     let mut lines = Vec::new();
     for url in &urls {
-        let fleet = Fleet::register(open_store(url, patient()).await?).await?;
-        let ceiling = match url.as_str() {
-            "memory" => None,
-            url => Some(Ceiling::open(url, &patient()).await?),
+        let store = open_store(url, patient()).await?;
+        let (fleet, ceiling) = match url.as_str() {
+            "memory" => (Fleet::register(store, SHORT_DEADLINE).await?, None),
+            url => {
+                let ceiling = Ceiling::open(url, &patient()).await?;
+                (Fleet::register(store, DEADLINE).await?, Some(ceiling))
+            }
         };
         for in_flight in &options.in_flight {
             let shown = if url == "memory" { "memory" } else { "redis" };

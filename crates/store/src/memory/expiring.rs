@@ -16,30 +16,44 @@ pub(super) const SWEPT_PER_WRITE: usize = 8;
 
 /// Ends are kept to within so many milliseconds: what is over does not take room for much longer, and
 /// there are few lists.
-const GRAIN_MS: u64 = 64;
+const GRAIN_MS: u64 = 16;
 
 /// The maps of the embedded store.
 pub(super) type Map<K, V> = HashMap<K, V, RandomState>;
 
 /// Keys in the order of their ends, coarsely: both ways in constant time.
-pub(super) struct Ends<K>(BTreeMap<u64, Vec<K>>);
+pub(super) struct Ends<K> {
+    lists: BTreeMap<u64, Vec<K>>,
+    /// Nothing is over before this, so most looks end here.
+    earliest: u64,
+}
 
 impl<K> Default for Ends<K> {
     fn default() -> Self {
-        Ends(BTreeMap::new())
+        Ends { lists: BTreeMap::new(), earliest: u64::MAX }
     }
 }
 
 impl<K> Ends<K> {
     /// Notes that `key` ends at `until`.
     pub(super) fn push(&mut self, until: Moment, key: K) {
-        self.0.entry(until.as_millis() / GRAIN_MS + 1).or_default().push(key);
+        let end = until.as_millis() / GRAIN_MS + 1;
+        self.earliest = self.earliest.min(end);
+        self.lists.entry(end).or_default().push(key);
     }
 
     /// Takes out one key whose end was before `now`.
     pub(super) fn pop(&mut self, now: Moment) -> Option<K> {
-        let mut first = self.0.first_entry()?;
-        if *first.key() > now.as_millis() / GRAIN_MS {
+        let due = now.as_millis() / GRAIN_MS;
+        if self.earliest > due {
+            return None;
+        }
+        let Some(mut first) = self.lists.first_entry() else {
+            self.earliest = u64::MAX;
+            return None;
+        };
+        self.earliest = *first.key();
+        if self.earliest > due {
             return None;
         }
         let key = first.get_mut().pop();
@@ -154,7 +168,7 @@ mod tests {
     }
 
     fn noted<K, V>(map: &Expiring<K, V>) -> usize {
-        map.ends.0.values().map(Vec::len).sum()
+        map.ends.lists.values().map(Vec::len).sum()
     }
 
     #[test]

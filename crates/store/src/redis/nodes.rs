@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use lingua_core::limits::MAX_SLOTS;
 use lingua_core::node::Health;
-use lingua_core::slots::{MAX_SPENT, SPENT_RETENTION};
+use lingua_core::slots::SPENT_RETENTION;
 use lingua_core::time::millis;
 use lingua_core::{ModelId, Moment, NodeId};
 use redis::Value;
@@ -31,7 +31,7 @@ const FEED_LENGTH: usize = 10_000;
 const FEED_BATCH: usize = 1_000;
 
 /// Spent and lapsed tokens forgotten by one heartbeat, so that it stays short.
-const FORGET_AT_ONCE: usize = MAX_SPENT / 4;
+const FORGET_AT_ONCE: usize = 1_024;
 
 /// Records read at the same time in a resync.
 const READS_AT_ONCE: usize = 64;

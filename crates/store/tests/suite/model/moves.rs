@@ -155,11 +155,13 @@ fn draft() -> impl Strategy<Value = Step> {
             }
         ),
     ];
-    // A token names a slot on one node; only a liar brings it from another.
-    let of_job = |job: usize, attempt: usize| (attempt % NODES, attempt * JOBS + job);
-    let attempt = || 0..TOKENS / JOBS;
+    // A token names a slot on one node; only a mistake brings it with another.
+    let of_job = |job: usize, (attempt, mistaken): (usize, bool)| {
+        ((attempt + usize::from(mistaken)) % NODES, attempt * JOBS + job)
+    };
+    let attempt = || (0..TOKENS / JOBS, prop::bool::weighted(0.1));
     // A first assignment is within the attempts that a job may have.
-    let first = prop::option::of(0..MAX_ATTEMPTS as usize);
+    let first = prop::option::of((0..MAX_ATTEMPTS as usize, Just(false)));
     let ended = prop::sample::select(vec![
         (JobState::Done, ""),
         (JobState::Failed, "A"),
@@ -176,10 +178,9 @@ fn draft() -> impl Strategy<Value = Step> {
         3 => (job(), attempt()).prop_map(
             move |(job, to)| Step::Assign { job, to: of_job(job, to) }
         ),
-        3 => (job(), prop::option::weighted(0.8, attempt()), any::<u8>(), ended).prop_map(
-            move |(job, by, lie, (state, code))| {
+        3 => (job(), prop::option::weighted(0.8, attempt()), ended).prop_map(
+            move |(job, by, (state, code))| {
                 let by = by.map(|by| of_job(job, by));
-                let by = by.map(|(node, token)| if lie < 32 { (1 - node, token) } else { (node, token) });
                 Step::Finish { job, by, state, code }
             }
         ),
