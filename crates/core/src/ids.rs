@@ -133,29 +133,67 @@ id! {
     ModelId
 }
 
-/// A conversation, unique everywhere.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-pub struct SessionKey {
-    /// Whose conversation it is.
-    pub tenant: TenantId,
-    /// Which one.
-    pub session: SessionId,
+/// A conversation, unique everywhere. Cheap to clone.
+#[derive(Clone)]
+pub struct SessionKey(Arc<SessionNames>);
+
+struct SessionNames {
+    tenant: TenantId,
+    session: SessionId,
+    tag: SessionTag,
 }
 
 impl SessionKey {
-    /// Eight characters that stand for this session in its job ids and in the store's hash tags.
-    ///
-    /// Sessions that share a tag only share a place in the store; nothing tells them apart by it.
-    pub fn tag(&self) -> SessionTag {
+    /// The conversation of this tenant under this id.
+    pub fn new(tenant: TenantId, session: SessionId) -> Self {
         let mut names = Vec::with_capacity(2 * MAX_ID_CHARS + 2);
-        for part in [self.tenant.as_str(), self.session.as_str()] {
+        for part in [tenant.as_str(), session.as_str()] {
             names.push(u8::try_from(part.len()).expect("ids are at most 64 bytes"));
             names.extend_from_slice(part.as_bytes());
         }
         let digest = blake3::keyed_hash(b"lingua scheduler session tag  v1", &names);
         let mut tag = [0; SESSION_TAG_CHARS];
         base32(&digest.as_bytes()[..5], &mut tag);
-        SessionTag(tag)
+        SessionKey(Arc::new(SessionNames { tenant, session, tag: SessionTag(tag) }))
+    }
+
+    /// Whose conversation it is.
+    pub fn tenant(&self) -> &TenantId {
+        &self.0.tenant
+    }
+
+    /// Which one of the tenant's.
+    pub fn session(&self) -> &SessionId {
+        &self.0.session
+    }
+
+    /// Eight characters that stand for this session in its job ids and in the store's hash tags.
+    ///
+    /// Sessions that share a tag only share a place in the store; nothing tells them apart by it.
+    pub fn tag(&self) -> SessionTag {
+        self.0.tag
+    }
+}
+
+impl PartialEq for SessionKey {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+            || (self.0.session == other.0.session && self.0.tenant == other.0.tenant)
+    }
+}
+
+impl Eq for SessionKey {}
+
+impl Hash for SessionKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.tenant.hash(state);
+        self.0.session.hash(state);
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionKey({}/{})", self.0.tenant, self.0.session)
     }
 }
 
@@ -298,9 +336,8 @@ mod tests {
 
     #[test]
     fn equal_joined_names_of_different_tenants_have_different_tags() {
-        let key = |tenant: &str, session: &str| SessionKey {
-            tenant: TenantId::new(tenant).unwrap(),
-            session: SessionId::new(session).unwrap(),
+        let key = |tenant: &str, session: &str| {
+            SessionKey::new(TenantId::new(tenant).unwrap(), SessionId::new(session).unwrap())
         };
         assert_ne!(key("a", "bc").tag(), key("ab", "c").tag());
         assert_eq!(key("a", "bc").tag(), key("a", "bc").tag());

@@ -50,8 +50,8 @@ impl JobKey<'_> {
             out(&(text.len() as u64).to_le_bytes());
             out(text.as_bytes());
         };
-        text(&mut out, self.session.tenant.as_str());
-        text(&mut out, self.session.session.as_str());
+        text(&mut out, self.session.tenant().as_str());
+        text(&mut out, self.session.session().as_str());
         match self.origin {
             Origin::Utterance { epoch, index } => {
                 out(&[0]);
@@ -93,10 +93,7 @@ mod tests {
     use crate::lang::Lang;
 
     fn session(tenant: &str, session: &str) -> SessionKey {
-        SessionKey {
-            tenant: TenantId::new(tenant).unwrap(),
-            session: SessionId::new(session).unwrap(),
-        }
+        SessionKey::new(TenantId::new(tenant).unwrap(), SessionId::new(session).unwrap())
     }
 
     fn route(src: &str, tgt: &str) -> Route {

@@ -329,10 +329,7 @@ mod tests {
     const GRACE: Duration = Duration::from_millis(20);
 
     fn token(n: u128) -> LeaseToken {
-        let session = SessionKey {
-            tenant: TenantId::new("t").unwrap(),
-            session: SessionId::new("s").unwrap(),
-        };
+        let session = SessionKey::new(TenantId::new("t").unwrap(), SessionId::new("s").unwrap());
         LeaseToken { job: JobId::derive(session.tag(), &[1; 32]), attempt: 1, nonce: n }
     }
 

@@ -408,7 +408,7 @@ async fn jobs_round_trip(store: &Backend) -> Outcome {
     .await?;
     store.jobs.unwatch(&id).await?;
     let request = RequestId::new(chance())?;
-    assert_eq!(store.jobs.claim_request(&session.tenant, &request, &id, LONG).await?, id);
+    assert_eq!(store.jobs.claim_request(session.tenant(), &request, &id, LONG).await?, id);
     let turn = TurnId::new(chance())?;
     store.jobs.bind_turn(&session, &turn, &assignment.node, LONG).await?;
     assert_eq!(store.jobs.turn_node(&session, &turn).await?, Some(assignment.node));

@@ -85,10 +85,7 @@ impl Fleet {
             epochs: Vec::new(),
             version: ProfileVersion::of(&profile),
             vitals,
-            session: SessionKey {
-                tenant: TenantId::new("bench")?,
-                session: SessionId::new("bench")?,
-            },
+            session: SessionKey::new(TenantId::new("bench")?, SessionId::new("bench")?),
             route: Route::Directed(en, zh),
             deadline,
         };

@@ -27,7 +27,7 @@ fn token(n: u64) -> LeaseToken {
 
 fn session() -> SessionKey {
     let (tenant, session) = (TenantId::new("t").unwrap(), SessionId::new("s").unwrap());
-    SessionKey { tenant, session }
+    SessionKey::new(tenant, session)
 }
 
 fn instance(name: &str) -> Instance {

@@ -44,7 +44,7 @@ impl JobBook for RedisJobs {
             .arg(checked_ms(job.deadline_in)?)
             .arg(checked_ms(job.deadline_in)? + checked_ms(job.keep_for)?)
             .arg(format!("{current}\n{}", state.as_str()))
-            .arg(format!("{} {}", job.session.tenant, job.session.session));
+            .arg(format!("{} {}", job.session.tenant(), job.session.session()));
         let mut reply = call.run().await?;
         Ok(match reply.word() {
             "created" => Create::Created { deadline: reply.moment()? },
@@ -206,7 +206,7 @@ fn record(stored: &str) -> Result<JobRecord> {
             _ => return None,
         };
         Some(JobRecord {
-            session: SessionKey { tenant: tenant.parse().ok()?, session: session.parse().ok()? },
+            session: SessionKey::new(tenant.parse().ok()?, session.parse().ok()?),
             state: JobState::parse(state)?,
             assignment,
             deadline: Moment::from_millis(deadline.parse().ok()?),

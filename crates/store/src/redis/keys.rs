@@ -55,11 +55,11 @@ pub(crate) fn job(job: &JobId) -> String {
 }
 
 pub(crate) fn session_owner(key: &SessionKey) -> String {
-    format!("{PREFIX}{{s:{}}}:{}:{}:owner", key.tag().as_str(), key.tenant, key.session)
+    format!("{PREFIX}{{s:{}}}:{}:{}:owner", key.tag().as_str(), key.tenant(), key.session())
 }
 
 pub(crate) fn session_state(key: &SessionKey) -> String {
-    format!("{PREFIX}{{s:{}}}:{}:{}:state", key.tag().as_str(), key.tenant, key.session)
+    format!("{PREFIX}{{s:{}}}:{}:{}:state", key.tag().as_str(), key.tenant(), key.session())
 }
 
 pub(crate) fn deadlines(shard: u32) -> String {
@@ -76,7 +76,7 @@ pub(crate) fn request(tenant: &TenantId, request: &RequestId) -> String {
 }
 
 pub(crate) fn turn(key: &SessionKey, turn: &TurnId) -> String {
-    format!("{PREFIX}{{t:{}:{}:{turn}}}", key.tenant, key.session)
+    format!("{PREFIX}{{t:{}:{}:{turn}}}", key.tenant(), key.session())
 }
 
 pub(crate) fn leader(task: Task) -> String {

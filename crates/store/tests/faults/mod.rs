@@ -64,10 +64,10 @@ pub fn instance() -> Instance {
 }
 
 pub fn session() -> SessionKey {
-    SessionKey {
-        tenant: TenantId::new(chance()).expect("a checked alphabet"),
-        session: SessionId::new(chance()).expect("a checked alphabet"),
-    }
+    SessionKey::new(
+        TenantId::new(chance()).expect("a checked alphabet"),
+        SessionId::new(chance()).expect("a checked alphabet"),
+    )
 }
 
 pub fn job_of(session: &SessionKey) -> JobId {

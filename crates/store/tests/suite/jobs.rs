@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use lingua_core::job::JobState;
-use lingua_core::{JobId, RequestId, TurnId};
+use lingua_core::{JobId, RequestId, SessionKey, TurnId};
 use lingua_store::jobs::{Assign, Assignment, Create, EndedBy, Ending, Finish, JobRecord, NewJob};
 use lingua_store::{Backend, Error};
 
@@ -386,8 +386,7 @@ pub async fn a_turn_belongs_to_its_session(store: &impl StoreUnderTest) -> Outco
     let (mine, turn, node) = (session(), TurnId::new(chance())?, node_id());
     store.jobs.bind_turn(&mine, &turn, &node, LONG).await?;
     assert_eq!(store.jobs.turn_node(&session(), &turn).await?, None);
-    let mut other_tenant = mine.clone();
-    other_tenant.tenant = tenant();
+    let other_tenant = SessionKey::new(tenant(), mine.session().clone());
     assert_eq!(store.jobs.turn_node(&other_tenant, &turn).await?, None);
     assert_eq!(store.jobs.turn_node(&mine, &TurnId::new(chance())?).await?, None);
     Ok(())

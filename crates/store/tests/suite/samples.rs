@@ -49,7 +49,7 @@ pub fn reborn(instance: &Instance) -> Instance {
 
 pub fn session() -> SessionKey {
     let session = SessionId::new(chance()).expect("a checked alphabet");
-    SessionKey { tenant: tenant(), session }
+    SessionKey::new(tenant(), session)
 }
 
 pub fn job_of(session: &SessionKey) -> JobId {
