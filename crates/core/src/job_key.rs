@@ -47,7 +47,7 @@ impl JobKey<'_> {
     /// goes behind its length, every choice behind a number of its own.
     fn encode(&self, mut out: impl FnMut(&[u8])) {
         let text = |out: &mut dyn FnMut(&[u8]), text: &str| {
-            out(&(text.len() as u64).to_le_bytes());
+            length(out, text.len());
             out(text.as_bytes());
         };
         text(&mut out, self.session.tenant().as_str());
@@ -75,11 +75,20 @@ impl JobKey<'_> {
         out(&[kind]);
         text(&mut out, a.as_str());
         text(&mut out, b.as_str());
-        out(&(self.features.len() as u64).to_le_bytes());
+        length(&mut out, self.features.len());
         for feature in self.features {
             text(&mut out, feature);
         }
     }
+}
+
+/// A length in as many bytes as it needs, seven bits each: most keys then fit one block of the hash.
+fn length(out: &mut dyn FnMut(&[u8]), mut n: usize) {
+    while n >= 0x80 {
+        out(&[(n & 0x7f) as u8 | 0x80]);
+        n >>= 7;
+    }
+    out(&[n as u8]);
 }
 
 #[cfg(test)]
