@@ -2,22 +2,24 @@
 //!
 //! Every step is one Lua script on keys of one hash slot, on the server's own clock. Scripts may be
 //! repeated, so the client may re-send without harm. In reading order: [`url`] (which topology),
-//! [`connection`] (one multiplexed link, watched), `checks` (what a server must be), `keys`,
-//! `scripts`, `reply`, then one file per trait. [`ceiling`] is the yardstick of the bench.
+//! `wire` (how to connect), `checks` (what a server must be), `connection` (one multiplexed link,
+//! watched), `keys`, `scripts`, `reply`, then one file per trait. [`ceiling`] is the yardstick of the
+//! bench.
 
-mod bus;
-pub mod ceiling;
+pub mod url;
+mod wire;
 mod checks;
 mod connection;
-mod jobs;
 mod keys;
-mod nodes;
-mod once;
-mod owners;
-mod reply;
 mod scripts;
+mod reply;
+mod nodes;
 mod slots;
-pub mod url;
+mod jobs;
+mod owners;
+mod bus;
+mod once;
+pub mod ceiling;
 
 use std::sync::Arc;
 use std::time::Duration;

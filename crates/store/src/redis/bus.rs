@@ -11,11 +11,12 @@ use redis::Value;
 use redis::streams::{StreamId, StreamReadReply};
 use tokio::sync::Mutex;
 
-use super::connection::{Link, Wire};
+use super::connection::Link;
 use super::keys;
 use super::nodes::MAX_WAIT;
 use super::reply::text;
 use super::scripts::{BUS_INHERIT, BUS_SEND, PRESENCE_ANNOUNCE, PRESENCE_WITHDRAW};
+use super::wire::Wire;
 use crate::backend::Instance;
 use crate::bus::{
     Announce, Delivery, EntryId, Envelope, INBOX_CAPACITY, Inherit, InstanceBus,

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use redis::{ErrorKind, RedisResult, Script, ServerErrorKind, Value};
 
-use super::connection::{Connected, Wire, connect};
+use super::wire::{Connected, Wire, connect};
 use super::{OpenError, Options, Target};
 use crate::error::{Error, Result};
 

@@ -2,10 +2,10 @@
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use super::connection::Wire;
 use super::keys;
 use super::reply::text;
 use super::url::{Target, Topology};
+use super::wire::Wire;
 
 /// The layout that we write: readers of the same major version understand it.
 pub(crate) const SCHEMA: &str = "1.0";

@@ -7,29 +7,19 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::cluster::ClusterClientBuilder;
-use redis::cluster_async::ClusterConnection;
-use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo};
-use redis::{
-    Arg, AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind,
-    ToRedisArgs, Value,
-};
+use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Options;
-use super::checks::{self, OpenError};
-use super::reply::{Reply, text};
+use super::checks::OpenError;
+use super::reply::Reply;
 use super::scripts::Script;
 use super::url::{Target, Topology};
+use super::wire::{Connected, Silence, Wire, ask_sentinels, connect, connect_checked, ping};
 use crate::backend::Status;
 use crate::error::{Error, Result};
-
-/// Re-sends of the Cluster client: enough for a moved slot or a promoted replica. Every script may
-/// be repeated, so they do no harm.
-const CLUSTER_RETRIES: u32 = 4;
 
 /// Between two questions to the Sentinels who the primary is.
 const SENTINEL_INTERVAL: Duration = Duration::from_secs(1);
@@ -38,43 +28,6 @@ const SENTINEL_INTERVAL: Duration = Duration::from_secs(1);
 const PINGS_BEFORE_RECONNECT: u32 = 3;
 
 const MAX_BACKOFF: Duration = Duration::from_millis(400);
-
-/// A connection to one server or to a Cluster.
-#[derive(Clone)]
-pub(crate) struct Wire {
-    kind: Kind,
-    /// The replication id of the server at the other end, as it writes it; every ping compares it.
-    /// A Cluster has many servers and so none.
-    reign: Arc<str>,
-}
-
-#[derive(Clone)]
-enum Kind {
-    Single(MultiplexedConnection),
-    Cluster(ClusterConnection),
-}
-
-impl Wire {
-    pub(crate) async fn query(&mut self, cmd: &Cmd) -> RedisResult<Value> {
-        let answer = match &mut self.kind {
-            Kind::Single(connection) => connection.req_packed_command(cmd).await,
-            Kind::Cluster(connection) => connection.req_packed_command(cmd).await,
-        };
-        answer?.extract_error()
-    }
-
-    /// Asks every primary, one answer each.
-    pub(crate) async fn query_primaries(&mut self, cmd: Cmd) -> RedisResult<Vec<Value>> {
-        let Kind::Cluster(cluster) = &mut self.kind else {
-            return Ok(vec![self.query(&cmd).await?]);
-        };
-        let everywhere = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllMasters, None));
-        Ok(match cluster.route_command(cmd, everywhere).await?.extract_error()? {
-            Value::Map(answers) => answers.into_iter().map(|(_, answer)| answer).collect(),
-            answer => vec![answer],
-        })
-    }
-}
 
 /// The link, shared by all traits of one backend. The last clone ends its watcher.
 #[derive(Clone)]
@@ -354,137 +307,10 @@ async fn watch_over(inner: Weak<Inner>) {
     }
 }
 
-async fn connect_checked(
-    target: &Target,
-    options: &Options,
-) -> std::result::Result<Connected, OpenError> {
-    let mut connected = connect(target, options, options.response_timeout).await?;
-    let reign = checks::check(connected.wire.clone(), target).await?;
-    connected.wire.reign = reign.into();
-    Ok(connected)
-}
-
-enum Silence {
-    Late,
-    Broken(String),
-}
-
-/// Asks for a write's worth of health: a replica answers too, but is no store, and a server that
-/// began a new reign is another one to us although the connection stood.
-async fn ping(mut wire: Wire, patience: Duration) -> std::result::Result<(), Silence> {
-    let probes = async {
-        match &mut wire.kind {
-            // By itself the client asks all primaries and wants all to answer, but one shard that
-            // hangs is not the store.
-            Kind::Cluster(cluster) => {
-                let any = (MultipleNodeRoutingInfo::AllMasters, Some(ResponsePolicy::OneSucceeded));
-                cluster.route_command(redis::cmd("PING"), RoutingInfo::MultiNode(any)).await
-            }
-            Kind::Single(_) => wire.query(redis::cmd("INFO").arg("replication")).await,
-        }
-    };
-    match timeout(patience, probes).await {
-        Err(_) => Err(Silence::Late),
-        Ok(Err(e)) if e.is_timeout() => Err(Silence::Late),
-        Ok(Err(e)) => Err(Silence::Broken(e.to_string())),
-        Ok(Ok(_)) if matches!(wire.kind, Kind::Cluster(_)) => Ok(()),
-        Ok(Ok(info)) => match text("INFO", info).unwrap_or_default() {
-            info if !info.contains("role:master") => {
-                Err(Silence::Broken("the server is a replica now".to_owned()))
-            }
-            info if !info.contains(&*wire.reign) => {
-                Err(Silence::Broken("the server began a new reign".to_owned()))
-            }
-            _ => Ok(()),
-        },
-    }
-}
-
 /// Whether the Sentinels still name the server that the link goes to. If none answers, it is left
 /// as it is: losing them all is no reason to lose the store too.
 async fn still_primary(link: &Inner) -> bool {
     let Topology::Sentinel { name } = &link.target.topology else { return true };
     let Some(named) = ask_sentinels(&link.target, name, &link.options).await else { return true };
     link.primary.read().as_ref().is_none_or(|primary| *primary == named)
-}
-
-/// What a connection goes to.
-pub(crate) struct Connected {
-    pub(crate) wire: Wire,
-    /// The server that the Sentinels named.
-    primary: Option<String>,
-}
-
-pub(crate) async fn connect(
-    target: &Target,
-    options: &Options,
-    response_timeout: Duration,
-) -> std::result::Result<Connected, OpenError> {
-    let unreachable = |why: String| OpenError::Unreachable { store: target.to_string(), why };
-    let broken = |e: RedisError| OpenError::from_connecting(target, &e);
-    match &target.topology {
-        Topology::Cluster => {
-            let client = ClusterClientBuilder::new(target.data_urls())
-                .retries(CLUSTER_RETRIES)
-                .min_retry_wait(20)
-                .max_retry_wait(160)
-                .connection_timeout(options.connect_timeout)
-                .response_timeout(response_timeout)
-                .overall_response_timeout(Some(response_timeout + options.response_timeout / 2))
-                .connection_concurrency_limit(options.max_in_flight)
-                .build()
-                .map_err(broken)?;
-            let connecting = timeout(options.connect_timeout * 2, client.get_async_connection());
-            let wire =
-                connecting.await.map_err(|_| unreachable("it does not answer".to_owned()))?;
-            let wire = Wire { kind: Kind::Cluster(wire.map_err(broken)?), reign: "".into() };
-            Ok(Connected { wire, primary: None })
-        }
-        Topology::Standalone => {
-            let url = target.data_urls().swap_remove(0);
-            let wire = connect_single(&url, options, response_timeout).await.map_err(broken)?;
-            Ok(Connected { wire, primary: None })
-        }
-        Topology::Sentinel { name } => {
-            let primary = ask_sentinels(target, name, options).await.ok_or_else(|| {
-                unreachable(format!("no Sentinel answers with the address of \"{name}\""))
-            })?;
-            let url = target.data_url(&primary);
-            let wire = connect_single(&url, options, response_timeout).await.map_err(broken)?;
-            Ok(Connected { wire, primary: Some(primary) })
-        }
-    }
-}
-
-async fn connect_single(
-    url: &str,
-    options: &Options,
-    response_timeout: Duration,
-) -> RedisResult<Wire> {
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(options.connect_timeout))
-        .set_response_timeout(Some(response_timeout))
-        .set_pipeline_buffer_size(options.max_in_flight)
-        .set_concurrency_limit(options.max_in_flight);
-    let client = Client::open(url)?;
-    let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-    Ok(Wire { kind: Kind::Single(connection), reign: "".into() })
-}
-
-/// The address of the primary by the first Sentinel that knows it.
-async fn ask_sentinels(target: &Target, name: &str, options: &Options) -> Option<String> {
-    let mut question = redis::cmd("SENTINEL");
-    question.arg("get-master-addr-by-name").arg(name);
-    for url in target.sentinel_urls() {
-        let asking = async {
-            let mut wire = connect_single(&url, options, options.response_timeout).await.ok()?;
-            let answer = wire.query(&question).await.ok()?;
-            let (host, port): (String, u16) = redis::from_redis_value(answer).ok()?;
-            Some(format!("{host}:{port}"))
-        };
-        if let Ok(Some(address)) = timeout(options.connect_timeout, asking).await {
-            return Some(address);
-        }
-    }
-    None
 }

@@ -14,10 +14,11 @@ use redis::Value;
 use redis::streams::{StreamRangeReply, StreamReadReply};
 use tokio::sync::Mutex;
 
-use super::connection::{Link, Wire};
+use super::connection::Link;
 use super::keys;
 use super::reply::{Reply, text};
 use super::scripts::{NODE_BEAT, NODE_FORGET, NODE_GAP, NODE_OFFLINE, NODE_PUT, NODE_READ};
+use super::wire::Wire;
 use crate::error::{Error, Result, checked_ms};
 use crate::nodes::{
     Beat, BeatReply, Changes, Claim, FeedCursor, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS,
