@@ -7,7 +7,7 @@
 -- ARGV[4] current assignment, as attempt node token, or 0 without one; a line break; state, a word
 -- ARGV[5] tenant and session
 -- Replies: created deadline | exists record | superseded epoch
--- Slot: {s:<tag>}. Clock: TIME. One text: a new hash costs Redis three times as much.
+-- Slot: {s:<tag>}. Clock: TIME. One text, so that the record and its expiry are one write.
 local job, owner = KEYS[1], KEYS[2]
 local deadline_in = tonumber(ARGV[2])
 if not deadline_in or deadline_in < 1 then
