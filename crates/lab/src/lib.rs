@@ -1,11 +1,13 @@
-//! Real Redis processes on free loopback ports, and a wire that can be broken on purpose.
+//! What stands around a scheduler, for tests, benches and demonstrations: real Redis processes on
+//! free loopback ports, a wire that can be broken on purpose, and simulated nodes.
 //!
-//! Tests, benches and demonstrations start what they need here and own it: every process and task
-//! ends when its value is dropped, also when the test that holds it panics. Nothing listens on
-//! anything but 127.0.0.1. Real processes live in real time, so none of this works under a paused
-//! tokio clock. Needs Redis 7 or later. In reading order:
+//! Whoever starts something here owns it: every process and task ends when its value is dropped,
+//! also when the test that holds it panics. Nothing listens on anything but 127.0.0.1. Real
+//! processes and sockets live in real time, so none of this works under a paused tokio clock. Needs
+//! Redis 7 or later. Shares no code with the scheduler. In reading order:
 //!
 //! - [`ports`]: loopback ports nobody listens on.
+//! - `clock`: the date, for messages that carry one.
 //! - [`resp`]: the few lines of Redis protocol that setting up a test takes.
 //! - `wait`: asking again until it is so, with a limit and the last answer in the error.
 //! - [`redis_config`]: how a private server is told to be.
@@ -13,8 +15,13 @@
 //! - [`sentinel`]: one primary, its replicas and the sentinels that watch them.
 //! - [`cluster`]: a Redis Cluster, with failover and slots in the middle of a move.
 //! - [`proxy`]: a TCP proxy that delays, holds back, cuts and refuses.
+//! - [`fake_node`]: simulated nodes over the real socket.
+//! - [`http_client`]: a small HTTP client for JSON.
 
+mod clock;
 pub mod cluster;
+pub mod fake_node;
+pub mod http_client;
 pub mod ports;
 pub mod proxy;
 pub mod redis_config;
@@ -24,6 +31,8 @@ pub mod sentinel;
 mod wait;
 
 pub use cluster::RedisCluster;
+pub use fake_node::{Behaviour, FakeNode, NodeOptions, ScriptedNode};
+pub use http_client::HttpClient;
 pub use proxy::FaultProxy;
 pub use redis_config::{RedisConfig, TlsFiles};
 pub use redis_server::RedisServer;

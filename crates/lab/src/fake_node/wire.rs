@@ -1,0 +1,274 @@
+//! The messages about jobs, read and written without a tree in between: a node under load sees
+//! tens of thousands of them a second.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::Write as _;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::clock::epoch_ms;
+
+/// First byte of a binary frame that carries the audio of a job.
+const AUDIO_FRAME: u8 = 0x21;
+
+/// Room for answers is made in pieces of this size, which are used again once they are sent.
+const DRAFT_BYTES: usize = 16 * 1024;
+
+/// What the fields common to all answers start with; the name follows.
+const HEAD_START: &[u8] = br#""job_id":"#;
+
+/// Any message of the scheduler, with the fields that jobs are answered by. What is only handed
+/// back stays as it was written.
+#[derive(Debug, Deserialize)]
+pub(super) struct Incoming<'a> {
+    #[serde(rename = "type", borrow)]
+    pub kind: Text<'a>,
+    #[serde(borrow)]
+    pub job_id: Option<Text<'a>>,
+    pub attempt_id: Option<u64>,
+    #[serde(borrow)]
+    pub session_id: Option<&'a RawValue>,
+    pub utterance_index: Option<u64>,
+    #[serde(borrow)]
+    pub trace_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub turn_id: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub lease_token: Option<&'a RawValue>,
+}
+
+/// A string that is borrowed unless it holds an escape. (In an `Option`, a bare `Cow` would always
+/// be copied.)
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
+
+/// A job as its answers need it.
+#[derive(Debug)]
+pub(super) struct Ids {
+    pub job_id: Box<str>,
+    pub attempt_id: u64,
+    utterance_index: u64,
+    /// The fields that every answer starts with, as JSON without the braces; the job's name first.
+    head: Vec<u8>,
+    /// Where the job's name ends in `head`.
+    name_end: usize,
+}
+
+/// Answers are written one behind the other into one buffer and cut off as they are finished.
+#[derive(Debug, Default)]
+pub(super) struct Pen {
+    draft: BytesMut,
+    /// The node's name as the inside of a JSON string.
+    node_id: String,
+}
+
+impl Incoming<'_> {
+    pub fn job_id(&self) -> Option<&str> {
+        self.job_id.as_ref().map(|id| id.0.as_ref())
+    }
+
+    pub fn turn_id(&self) -> Option<&str> {
+        self.turn_id.as_ref().map(|id| id.0.as_ref())
+    }
+
+    /// Attempts count from 1, and so does a job that names none.
+    pub fn attempt(&self) -> u64 {
+        self.attempt_id.unwrap_or(1)
+    }
+}
+
+/// The job and the audio in a binary frame.
+pub(super) fn audio_frame(frame: &Bytes) -> Option<(&str, Bytes)> {
+    let (&[kind, len], rest) = frame.split_first_chunk()?;
+    let (job_id, _) = rest.split_at_checked(usize::from(len))?;
+    if kind != AUDIO_FRAME {
+        return None;
+    }
+    Some((std::str::from_utf8(job_id).ok()?, frame.slice(2 + job_id.len()..)))
+}
+
+impl Pen {
+    pub fn new(node_id: &str) -> Self {
+        let quoted = json_string(node_id);
+        Self { draft: BytesMut::new(), node_id: quoted[1..quoted.len() - 1].to_owned() }
+    }
+
+    /// Keeps of an assign what its answers need.
+    pub fn ids(&self, job_id: &str, assign: &Incoming<'_>) -> Ids {
+        let attempt_id = assign.attempt();
+        let mut head = Vec::with_capacity(256);
+        head.extend_from_slice(HEAD_START);
+        serde_json::to_writer(&mut head, job_id).expect("a string is always JSON");
+        let name_end = head.len() - 1;
+        let node_id = &self.node_id;
+        put(&mut head, format_args!(r#","attempt_id":{attempt_id},"node_id":"{node_id}""#));
+        for (name, value) in [
+            ("session_id", assign.session_id),
+            ("trace_id", assign.trace_id),
+            ("lease_token", assign.lease_token),
+        ] {
+            if let Some(value) = value {
+                put(&mut head, format_args!(r#","{name}":{}"#, value.get()));
+            }
+        }
+        let utterance_index = assign.utterance_index.unwrap_or(0);
+        Ids { job_id: job_id.into(), attempt_id, utterance_index, head, name_end }
+    }
+
+    /// `job_ack`, `job_started`
+    pub fn plain(&mut self, kind: &str, ids: &Ids) -> Bytes {
+        self.begin(kind, ids);
+        self.end()
+    }
+
+    /// `job_reject`
+    pub fn reject(&mut self, ids: &Ids, reason: &str) -> Bytes {
+        self.begin("job_reject", ids);
+        self.put(format_args!(r#","reason":{}"#, json_string(reason)));
+        self.end()
+    }
+
+    /// `asr_partial`
+    pub fn partial(&mut self, ids: &Ids) -> Bytes {
+        let index = ids.utterance_index;
+        self.begin("asr_partial", ids);
+        self.put(format_args!(
+            r#","utterance_index":{index},"text":"utterance {index} …","is_final":false"#
+        ));
+        self.end()
+    }
+
+    /// `job_progress`
+    pub fn progress(&mut self, ids: &Ids) -> Bytes {
+        self.begin("job_progress", ids);
+        self.draft.put_slice(br#","stage":"nmt""#);
+        self.end()
+    }
+
+    /// A `job_result` whose texts say which utterance it is of, and which attempt on which node
+    /// made it.
+    pub fn result(&mut self, ids: &Ids, took_ms: u64, tts_audio_bytes: usize) -> Bytes {
+        let index = ids.utterance_index;
+        self.begin("job_result", ids);
+        self.put(format_args!(
+            r#","utterance_index":{index},"success":true,"text_asr":"utterance {index}","#
+        ));
+        self.draft.put_slice(br#""text_translated":""#);
+        self.draft.put_slice(&ids.head[HEAD_START.len() + 1..ids.name_end]);
+        let by = &self.node_id;
+        put(&mut self.draft, format_args!(" attempt {} by {by}\",", ids.attempt_id));
+        self.draft.put_slice(br#""tts_audio":""#);
+        // Silence: three zero bytes are four letters A.
+        self.draft.put_bytes(b'A', tts_audio_bytes.div_ceil(3) * 4);
+        let at_ms = epoch_ms();
+        self.put(format_args!(
+            r#"","tts_format":"pcm16","processing_time_ms":{took_ms},"node_completed_at_ms":{at_ms}"#
+        ));
+        self.end()
+    }
+
+    /// A `job_result` with an error.
+    pub fn failure(&mut self, ids: &Ids, code: &str, took_ms: u64) -> Bytes {
+        let (index, code) = (ids.utterance_index, json_string(code));
+        self.begin("job_result", ids);
+        self.put(format_args!(
+            r#","utterance_index":{index},"success":false,"processing_time_ms":{took_ms}"#
+        ));
+        self.put(format_args!(
+            r#","error":{{"code":{code},"message":"the simulated node was told to"}}"#
+        ));
+        self.end()
+    }
+
+    fn begin(&mut self, kind: &str, ids: &Ids) {
+        if self.draft.capacity() < DRAFT_BYTES / 16 {
+            self.draft.reserve(DRAFT_BYTES);
+        }
+        self.draft.put_slice(br#"{"type":""#);
+        self.draft.put_slice(kind.as_bytes());
+        self.draft.put_slice(br#"","#);
+        self.draft.put_slice(&ids.head);
+    }
+
+    fn put(&mut self, text: fmt::Arguments<'_>) {
+        put(&mut self.draft, text);
+    }
+
+    fn end(&mut self) -> Bytes {
+        self.draft.put_u8(b'}');
+        self.draft.split().freeze()
+    }
+}
+
+fn put(out: impl BufMut, text: fmt::Arguments<'_>) {
+    out.writer().write_fmt(text).expect("memory takes all that is written");
+}
+
+fn json_string(text: &str) -> String {
+    serde_json::to_string(text).expect("a string is always JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const ASSIGN: &str = r#"{"type":"job_assign","job_id":"j\"1","attempt_id":2,"session_id":"s\u00e9",
+        "utterance_index":3,"audio":"AAAA","pipeline":{"use_asr":true},"trace_id":null,
+        "turn_id":"t1","lease_token":"L","deadline_ms":17}"#;
+
+    fn read(bytes: &Bytes) -> Value {
+        serde_json::from_slice(bytes).unwrap()
+    }
+
+    #[test]
+    fn an_assign_is_borrowed_and_its_ids_come_back_as_they_were() {
+        let assign: Incoming<'_> = serde_json::from_str(ASSIGN).unwrap();
+        assert!(matches!(&assign.kind.0, Cow::Borrowed("job_assign")));
+        assert!(matches!(&assign.turn_id, Some(Text(Cow::Borrowed("t1")))));
+        let mut pen = Pen::new("n\"1");
+        let ids = pen.ids(assign.job_id().unwrap(), &assign);
+        assert_eq!((&*ids.job_id, ids.attempt_id), ("j\"1", 2));
+        let ack = json!({ "type": "job_ack", "job_id": "j\"1", "attempt_id": 2, "node_id": "n\"1",
+                          "session_id": "sé", "lease_token": "L" });
+        assert_eq!(read(&pen.plain("job_ack", &ids)), ack);
+    }
+
+    #[test]
+    fn every_answer_is_json_with_the_fields_of_its_kind() {
+        let assign: Incoming<'_> = serde_json::from_str(ASSIGN).unwrap();
+        let mut pen = Pen::new("n\"1");
+        let ids = pen.ids(assign.job_id().unwrap(), &assign);
+
+        let result = read(&pen.result(&ids, 12, 4));
+        assert_eq!(result["success"], true);
+        assert_eq!(result["utterance_index"], 3);
+        assert_eq!(result["text_asr"], "utterance 3");
+        assert_eq!(result["text_translated"], "j\"1 attempt 2 by n\"1");
+        assert_eq!(result["tts_audio"], "AAAAAAAA");
+        assert_eq!(result["processing_time_ms"], 12);
+
+        let failure = read(&pen.failure(&ids, "NMT_TIMEOUT", 1));
+        assert_eq!(failure["success"], false);
+        assert_eq!(failure["error"]["code"], "NMT_TIMEOUT");
+        assert_eq!(read(&pen.reject(&ids, "BUSY"))["reason"], "BUSY");
+        assert_eq!(read(&pen.partial(&ids))["is_final"], false);
+        assert_eq!(read(&pen.progress(&ids))["stage"], "nmt");
+    }
+
+    #[test]
+    fn an_audio_frame_is_split_and_a_broken_one_is_none() {
+        let frame = Bytes::from_static(b"\x21\x02j1audio");
+        assert_eq!(audio_frame(&frame), Some(("j1", Bytes::from_static(b"audio"))));
+        let empty = Bytes::from_static(b"\x21\x02j1");
+        assert_eq!(audio_frame(&empty), Some(("j1", Bytes::new())));
+        for broken in [&b""[..], b"\x21", b"\x21\x03j1", b"\x22\x02j1audio", b"\x21\x01\xff"] {
+            assert_eq!(audio_frame(&Bytes::from_static(broken)), None, "{broken:?}");
+        }
+    }
+}

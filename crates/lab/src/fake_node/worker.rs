@@ -1,0 +1,302 @@
+//! The automatic node: one task that answers jobs as its [`Behaviour`] says, over as many
+//! connections as it takes.
+//!
+//! All jobs of a node live in this one task, sorted by when they have something to do, so a node
+//! costs one timer however many jobs it has.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use rand::rngs::SmallRng;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::behaviour::Behaviour;
+use super::jobs::{Job, Running, Seen, UnackedResults};
+use super::link::{Heard, Link};
+use super::messages::{self, Load};
+use super::options::{Heartbeats, NodeOptions};
+use super::stats::{JobEvent, Phase, Shared, add, set};
+use super::wire::Pen;
+use super::{Closed, ConnectError, Registration};
+
+mod work;
+
+/// Used when neither the options nor the scheduler say how often.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Messages taken in before anything is written back.
+const BATCH: usize = 256;
+
+/// The pause before the first and before any later attempt to come back; jitter goes from half to
+/// one and a half of it.
+const RECONNECT_AFTER: Duration = Duration::from_millis(100);
+const RECONNECT_AFTER_AT_MOST: Duration = Duration::from_secs(5);
+
+/// What the owner of a node can tell it.
+#[derive(Debug)]
+pub(super) enum Told {
+    Behave(Behaviour),
+    Heartbeat(Value),
+    Crash,
+    Close,
+}
+
+/// How the service on one connection ended.
+#[derive(Debug)]
+enum End {
+    /// The connection is gone, and not by our will.
+    Gone(Closed),
+    /// The node is down.
+    Crashed,
+    /// Its owner wants no more.
+    Enough,
+}
+
+pub(super) struct Worker {
+    options: NodeOptions,
+    dice: SmallRng,
+    shared: Arc<Shared>,
+    node_id: String,
+    pen: Pen,
+    running: Running,
+    unacked: UnackedResults,
+    seen: Seen,
+    /// The job of the last assign: a binary frame that follows is its audio.
+    last_assigned: String,
+    draining: bool,
+    heartbeats_sent: u64,
+    /// `None`: it reports only when told to.
+    heartbeat_every: Option<Duration>,
+    next_heartbeat: Option<Instant>,
+}
+
+impl Worker {
+    pub fn new(options: NodeOptions, registration: &Registration, shared: Arc<Shared>) -> Self {
+        let node_id = registration.node_id.clone();
+        let mut worker = Self {
+            dice: options.behaviour.dice(&node_id),
+            options,
+            shared,
+            pen: Pen::new(&node_id),
+            node_id,
+            running: Running::default(),
+            unacked: UnackedResults::default(),
+            seen: Seen::default(),
+            last_assigned: String::new(),
+            draining: false,
+            heartbeats_sent: 0,
+            heartbeat_every: None,
+            next_heartbeat: None,
+        };
+        worker.registered(registration);
+        worker
+    }
+
+    /// Works until its owner has had enough or the scheduler does not want it back.
+    pub async fn run(mut self, mut link: Link, mut told: mpsc::Receiver<Told>) {
+        let closed = loop {
+            let end = self.serve(&mut link, &mut told).await;
+            let (closed, pause) = match end {
+                End::Enough => break link.close(1000, "").await,
+                End::Gone(closed) if !self.options.reconnect || closed.is_final() => break closed,
+                End::Gone(closed) => {
+                    let pause = closed.retry_after().unwrap_or(RECONNECT_AFTER);
+                    (closed, jitter(pause))
+                }
+                End::Crashed => {
+                    // What it had said before is said.
+                    let _ = link.flush().now_or_never();
+                    add(&self.shared.counters.crashes);
+                    self.forget_everything();
+                    (Closed::default(), self.options.behaviour.crash_pause)
+                }
+            };
+            drop(link);
+            self.shared.phase.send_replace(Phase::Away);
+            let Some(again) = self.come_back(pause, &mut told).await else { break closed };
+            link = again;
+        };
+        self.forget_everything();
+        self.shared.phase.send_replace(Phase::Ended(closed));
+    }
+
+    /// Serves one connection to its end.
+    async fn serve(&mut self, link: &mut Link, told: &mut mpsc::Receiver<Told>) -> End {
+        let mut timer = pin!(sleep(Duration::ZERO));
+        loop {
+            if let Some(end) = self.work(link) {
+                return end;
+            }
+            let due = self.next_due();
+            if let Some(due) = due {
+                set_timer(timer.as_mut(), due);
+            }
+            tokio::select! {
+                told = told.recv() => if let Some(end) = self.obey(told, link) {
+                    return end;
+                },
+                () = &mut timer, if due.is_some() => {}
+                heard = link.hear() => if let Some(end) = self.take_in(heard, link) {
+                    return end;
+                },
+            }
+        }
+    }
+
+    /// Handles what was heard and all that came with it.
+    fn take_in(&mut self, first: Heard, link: &mut Link) -> Option<End> {
+        let mut next = Some(first);
+        let mut left = BATCH;
+        while let Some(heard) = next {
+            match heard {
+                Heard::Text(text) => {
+                    if let Some(end) = self.on_text(&text, link) {
+                        return Some(end);
+                    }
+                }
+                Heard::Binary(frame) => self.on_audio(&frame),
+                Heard::Ended(closed) => return Some(End::Gone(closed)),
+            }
+            left -= 1;
+            next = if left == 0 { None } else { link.hear_at_once() };
+        }
+        None
+    }
+
+    /// Does what is due now.
+    fn work(&mut self, link: &mut Link) -> Option<End> {
+        let now = Instant::now();
+        if self.next_heartbeat.is_some_and(|due| due <= now) {
+            self.report(link, &Value::Null);
+        }
+        while let Some(job) = self.running.pop_due(now) {
+            if let Some(end) = self.step(job, now, link) {
+                return Some(end);
+            }
+        }
+        set(&self.shared.counters.running, self.running.len());
+        None
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.next_heartbeat.into_iter().chain(self.running.next_due()).min()
+    }
+
+    fn obey(&mut self, told: Option<Told>, link: &mut Link) -> Option<End> {
+        match told {
+            None | Some(Told::Close) => return Some(End::Enough),
+            Some(Told::Crash) => return Some(End::Crashed),
+            Some(Told::Heartbeat(extra)) => self.report(link, &extra),
+            Some(Told::Behave(behaviour)) => self.behave(behaviour),
+        }
+        None
+    }
+
+    fn behave(&mut self, behaviour: Behaviour) {
+        self.dice = behaviour.dice(&self.node_id);
+        self.options.behaviour = behaviour;
+    }
+
+    /// Sends a heartbeat, and once more the results that were not acked since the last but one.
+    fn report(&mut self, link: &mut Link, extra: &Value) {
+        let name = |job: &Job| (job.ids.job_id.to_string(), job.ids.attempt_id);
+        let load =
+            Load { running: self.running.iter().map(name).collect(), draining: self.draining };
+        link.send_json(&messages::heartbeat(&self.options, Some(&self.node_id), &load, extra));
+        self.repeat_results(link, self.heartbeats_sent);
+        self.heartbeats_sent += 1;
+        add(&self.shared.counters.heartbeats);
+        self.next_heartbeat = self.heartbeat_every.map(|every| {
+            // Nodes that were started together do not report together for ever.
+            Instant::now() + every.mul_f64(rand::random_range(0.9..=1.0))
+        });
+    }
+
+    /// Sends again what was sent before that many heartbeats and is not acked.
+    fn repeat_results(&mut self, link: &mut Link, before: u64) {
+        for result in self.unacked.older_than(before) {
+            link.send_text(Bytes::clone(&result.message));
+            add(&self.shared.counters.repeated);
+            self.shared.note(JobEvent::Repeated, &result.job_id, result.attempt_id, None);
+        }
+    }
+
+    /// A new connection is ready for use.
+    fn registered(&mut self, registration: &Registration) {
+        self.heartbeat_every = match self.options.heartbeats {
+            Heartbeats::Never => None,
+            Heartbeats::Every(interval) => Some(interval),
+            Heartbeats::AsTold if self.options.old_agent => Some(HEARTBEAT),
+            Heartbeats::AsTold => Some(registration.heartbeat_interval().unwrap_or(HEARTBEAT)),
+        };
+        self.next_heartbeat = self.heartbeat_every.map(|every| Instant::now() + every);
+        add(&self.shared.counters.connections);
+        self.shared.phase.send_replace(Phase::Connected);
+    }
+
+    /// Tries until it is registered again; `None` if it is not wanted, here or there.
+    async fn come_back(
+        &mut self,
+        mut pause: Duration,
+        told: &mut mpsc::Receiver<Told>,
+    ) -> Option<Link> {
+        let mut after = RECONNECT_AFTER;
+        loop {
+            tokio::select! {
+                () = sleep(pause) => {}
+                told = told.recv() => match told {
+                    None | Some(Told::Close) => return None,
+                    Some(Told::Behave(behaviour)) => self.behave(behaviour),
+                    // It is down already, and a heartbeat has no way to go.
+                    Some(Told::Crash | Told::Heartbeat(_)) => {}
+                },
+            }
+            match Link::establish(&self.options, Some(&self.node_id)).await {
+                Ok((mut link, registration)) => {
+                    self.registered(&registration);
+                    self.resume(&mut link);
+                    return Some(link);
+                }
+                Err(error) => {
+                    let refused = error.downcast_ref::<ConnectError>();
+                    let is_final = refused.is_some_and(ConnectError::is_final);
+                    self.shared.complain(format!("{error:#}"));
+                    if is_final {
+                        return None;
+                    }
+                }
+            }
+            after = (after * 2).min(RECONNECT_AFTER_AT_MOST);
+            pause = jitter(after);
+        }
+    }
+
+    /// On a new connection: results that nobody acked go again, those that were never sent are gone
+    /// unless the node keeps them.
+    fn resume(&mut self, link: &mut Link) {
+        self.repeat_results(link, u64::MAX);
+        if self.options.does("result_ack") {
+            return;
+        }
+        while let Some(job) = self.running.pop_due(Instant::now()) {
+            self.lose(&job);
+        }
+    }
+}
+
+/// Not drawn from the node's own dice: those belong to its jobs, so that a run can be repeated.
+fn jitter(pause: Duration) -> Duration {
+    pause.mul_f64(rand::random_range(0.5..1.5))
+}
+
+/// Moves a timer; one that stands right already costs nothing.
+fn set_timer(timer: Pin<&mut Sleep>, due: Instant) {
+    if timer.deadline() != due || timer.is_elapsed() {
+        timer.reset(due);
+    }
+}

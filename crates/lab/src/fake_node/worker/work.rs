@@ -1,0 +1,263 @@
+//! What the automatic node does with the messages about jobs.
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{End, Worker};
+use crate::clock::millis;
+use crate::fake_node::behaviour::{Fate, Throw};
+use crate::fake_node::jobs::{Job, Step, Unacked};
+use crate::fake_node::link::Link;
+use crate::fake_node::stats::{JobEvent, add, add_many, raise, set};
+use crate::fake_node::wire::{Ids, Incoming, audio_frame};
+
+impl Worker {
+    pub(super) fn on_text(&mut self, text: &str, link: &mut Link) -> Option<End> {
+        let incoming: Incoming<'_> = match serde_json::from_str(text) {
+            Ok(incoming) => incoming,
+            Err(error) => {
+                self.shared.complain(format!("{error} in {text}"));
+                return None;
+            }
+        };
+        let kind = incoming.kind.0.as_ref();
+        match (kind, incoming.job_id()) {
+            ("job_assign", Some(job_id)) => return self.on_assign(job_id, &incoming, link),
+            ("job_cancel", Some(job_id)) => self.on_cancel(job_id, incoming.attempt_id),
+            ("result_ack", Some(job_id)) => {
+                self.unacked.ack(job_id, incoming.attempt());
+                set(&self.shared.counters.unacked, self.unacked.len());
+            }
+            ("node_control", _) => self.on_control(text),
+            ("job_assign" | "job_cancel" | "result_ack" | "error", _) => {
+                self.shared.complain(text.to_owned());
+            }
+            // A later scheduler may say more than this node knows.
+            _ => {}
+        }
+        None
+    }
+
+    pub(super) fn on_audio(&mut self, frame: &Bytes) {
+        let counters = &self.shared.counters;
+        match audio_frame(frame) {
+            Some((job_id, audio)) if job_id == self.last_assigned => {
+                add(&counters.audio_frames);
+                add_many(&counters.audio_bytes, audio.len());
+            }
+            _ => add(&counters.stray_frames),
+        }
+    }
+
+    fn on_assign(&mut self, job_id: &str, assign: &Incoming<'_>, link: &mut Link) -> Option<End> {
+        let ids = self.pen.ids(job_id, assign);
+        self.last_assigned.clear();
+        self.last_assigned.push_str(job_id);
+        add(&self.shared.counters.received);
+        self.shared.note(JobEvent::Received, job_id, ids.attempt_id, assign.turn_id());
+
+        if self.seen.again((job_id, ids.attempt_id)) {
+            add(&self.shared.counters.duplicates);
+            self.note(JobEvent::Duplicate, &ids);
+            if !self.options.old_agent {
+                self.on_duplicate(&ids, link);
+                return None;
+            }
+        }
+        if let Some(code) = self.old_agent_refuses(job_id, assign) {
+            self.fail(&ids, code, 0, link);
+            return None;
+        }
+        let throw = self.options.behaviour.throw(&mut self.dice);
+        if self.options.limit().is_some_and(|limit| self.running.len() as u64 >= limit) {
+            add(&self.shared.counters.breaches);
+            self.note(JobEvent::Breach, &ids);
+            self.reject(&ids, Fate::Reject, link);
+            return None;
+        }
+        match throw.fate {
+            Fate::Reject | Fate::ModelMissing => {
+                self.reject(&ids, throw.fate, link);
+                None
+            }
+            _ => self.start(ids, throw, link),
+        }
+    }
+
+    fn start(&mut self, ids: Ids, throw: Throw, link: &mut Link) -> Option<End> {
+        if self.options.does("ack") {
+            if throw.drop_ack {
+                add(&self.shared.counters.dropped_acks);
+                self.note(JobEvent::AckDropped, &ids);
+            } else {
+                self.ack(&ids, link);
+            }
+        }
+        if self.options.behaviour.started {
+            link.send_text(self.pen.plain("job_started", &ids));
+        }
+        raise(&self.shared.counters.highest_running, self.running.len() + 1);
+        let Throw { fate, latency, .. } = throw;
+        let (began, next) = (Instant::now(), self.first_step());
+        self.step(Job { ids, fate, latency, began, next }, began, link)
+    }
+
+    fn first_step(&self) -> Step {
+        if self.options.behaviour.partials { Step::Partial } else { self.step_after_partial() }
+    }
+
+    fn step_after_partial(&self) -> Step {
+        let progress = self.options.behaviour.progress && self.options.does("progress");
+        if progress { Step::Progress } else { Step::End }
+    }
+
+    /// Takes all steps of a job that are due, and puts it away until the next.
+    pub(super) fn step(&mut self, mut job: Job, now: Instant, link: &mut Link) -> Option<End> {
+        while job.due() <= now {
+            match job.next {
+                Step::Partial => {
+                    link.send_text(self.pen.partial(&job.ids));
+                    job.next = self.step_after_partial();
+                }
+                Step::Progress => {
+                    link.send_text(self.pen.progress(&job.ids));
+                    job.next = Step::End;
+                }
+                Step::End => return self.finish(job, now, link),
+            }
+        }
+        self.running.insert(job);
+        None
+    }
+
+    fn finish(&mut self, job: Job, now: Instant, link: &mut Link) -> Option<End> {
+        let took_ms = millis(now.duration_since(job.began));
+        match job.fate {
+            Fate::Crash => {
+                // Lost like all the others that are running.
+                self.running.insert(job);
+                return Some(End::Crashed);
+            }
+            Fate::Fail => {
+                let code = std::mem::take(&mut self.options.behaviour.fail_code);
+                self.fail(&job.ids, &code, took_ms, link);
+                self.options.behaviour.fail_code = code;
+            }
+            _ => {
+                let speech = self.options.behaviour.tts_audio_bytes;
+                let result = self.pen.result(&job.ids, took_ms, speech);
+                self.send_result(&job.ids, result, link);
+                add(&self.shared.counters.done);
+                self.note(JobEvent::Done, &job.ids);
+            }
+        }
+        None
+    }
+
+    fn fail(&mut self, ids: &Ids, code: &str, took_ms: u64, link: &mut Link) {
+        let result = self.pen.failure(ids, code, took_ms);
+        self.send_result(ids, result, link);
+        add(&self.shared.counters.failed);
+        self.note(JobEvent::Failed, ids);
+    }
+
+    fn send_result(&mut self, ids: &Ids, message: Bytes, link: &mut Link) {
+        if self.options.does("result_ack") {
+            self.unacked.push(Unacked {
+                job_id: ids.job_id.clone(),
+                attempt_id: ids.attempt_id,
+                message: message.clone(),
+                heartbeat: self.heartbeats_sent,
+            });
+            set(&self.shared.counters.unacked, self.unacked.len());
+        }
+        link.send_text(message);
+    }
+
+    fn ack(&mut self, ids: &Ids, link: &mut Link) {
+        link.send_text(self.pen.plain("job_ack", ids));
+        add(&self.shared.counters.acked);
+        self.note(JobEvent::Acked, ids);
+    }
+
+    /// Refuses a job; an old agent knows no refusal and fails it.
+    fn reject(&mut self, ids: &Ids, fate: Fate, link: &mut Link) {
+        let counters = &self.shared.counters;
+        let reason = if fate == Fate::ModelMissing {
+            add(&counters.model_missing);
+            "MODEL_NOT_AVAILABLE"
+        } else {
+            add(&counters.rejected);
+            "BUSY"
+        };
+        let refusal = if self.options.old_agent {
+            self.pen.failure(ids, reason, 0)
+        } else {
+            self.pen.reject(ids, reason)
+        };
+        link.send_text(refusal);
+        self.note(JobEvent::Rejected, ids);
+    }
+
+    /// Answers an attempt that came again as it was answered before, without working twice.
+    fn on_duplicate(&mut self, ids: &Ids, link: &mut Link) {
+        if self.running.find(&ids.job_id, ids.attempt_id).is_some() && self.options.does("ack") {
+            self.ack(ids, link);
+        } else if let Some(result) = self.unacked.find(&ids.job_id, ids.attempt_id) {
+            link.send_text(result.message.clone());
+        }
+    }
+
+    /// Why an agent in the field would not take this job.
+    fn old_agent_refuses(&mut self, job_id: &str, assign: &Incoming<'_>) -> Option<&'static str> {
+        if !self.options.old_agent {
+            return None;
+        }
+        if self.seen.again(("job", job_id)) {
+            return Some("DUPLICATE_JOB");
+        }
+        let session = assign.session_id?.get();
+        let utterance = ("utterance", session, assign.utterance_index?);
+        self.seen.again(utterance).then_some("DUPLICATE_UTTERANCE")
+    }
+
+    fn on_cancel(&mut self, job_id: &str, attempt_id: Option<u64>) {
+        if !self.options.does("cancel") {
+            return;
+        }
+        if let Some(job) = self.running.cancel(job_id, attempt_id) {
+            add(&self.shared.counters.cancelled);
+            self.note(JobEvent::Cancelled, &job.ids);
+        }
+    }
+
+    fn on_control(&mut self, text: &str) {
+        let command = serde_json::from_str(text).unwrap_or(Value::Null);
+        match command["command"].as_str() {
+            Some("drain") => self.draining = true,
+            Some("resume") => self.draining = false,
+            _ => {}
+        }
+    }
+
+    /// All that a process that ends takes with it.
+    pub(super) fn forget_everything(&mut self) {
+        for job in self.running.take_all() {
+            self.lose(&job);
+        }
+        self.unacked.clear();
+        self.draining = false;
+        set(&self.shared.counters.running, 0);
+        set(&self.shared.counters.unacked, 0);
+    }
+
+    pub(super) fn lose(&mut self, job: &Job) {
+        add(&self.shared.counters.lost);
+        self.note(JobEvent::Lost, &job.ids);
+    }
+
+    fn note(&self, event: JobEvent, ids: &Ids) {
+        self.shared.note(event, &ids.job_id, ids.attempt_id, None);
+    }
+}
