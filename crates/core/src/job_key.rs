@@ -37,58 +37,111 @@ pub enum Origin<'a> {
 impl JobKey<'_> {
     /// The id of the job with this key.
     pub fn job_id(&self) -> JobId {
-        let mut key = Vec::with_capacity(256);
-        self.encode(|bytes| key.extend_from_slice(bytes));
-        let digest = blake3::keyed_hash(b"lingua scheduler job key      v1", &key);
+        let key = KeyBytes::of(self);
+        let digest = blake3::keyed_hash(b"lingua scheduler job key      v1", key.get());
         JobId::derive(self.session.tag(), digest.as_bytes())
     }
 
-    /// Feeds the key to `out` so that two different keys never give the same bytes: every text
-    /// goes behind its length, every choice behind a number of its own.
-    fn encode(&self, mut out: impl FnMut(&[u8])) {
-        let text = |out: &mut dyn FnMut(&[u8]), text: &str| {
-            length(out, text.len());
-            out(text.as_bytes());
-        };
-        text(&mut out, self.session.tenant().as_str());
-        text(&mut out, self.session.session().as_str());
+    /// Writes the key so that two different keys never give the same bytes: every text goes behind
+    /// its length, every choice behind a number of its own.
+    fn encode(&self, out: &mut KeyBytes) {
+        out.text(self.session.tenant().as_str());
+        out.text(self.session.session().as_str());
         match self.origin {
             Origin::Utterance { epoch, index } => {
-                out(&[0]);
-                out(&epoch.to_le_bytes());
-                out(&index.to_le_bytes());
+                out.push(&[0]);
+                out.push(&epoch.to_le_bytes());
+                out.push(&index.to_le_bytes());
             }
             Origin::Request(id) => {
-                out(&[1]);
-                text(&mut out, id.as_str());
+                out.push(&[1]);
+                out.text(id.as_str());
             }
             Origin::Unnamed(chance) => {
-                out(&[2]);
-                out(&chance.to_le_bytes());
+                out.push(&[2]);
+                out.push(&chance.to_le_bytes());
             }
         }
-        text(&mut out, self.job_type);
+        out.text(self.job_type);
         let (kind, a, b) = match &self.route {
             Route::Directed(src, tgt) => (0, src, tgt),
             Route::Either(a, b) => (1, a, b),
         };
-        out(&[kind]);
-        text(&mut out, a.as_str());
-        text(&mut out, b.as_str());
-        length(&mut out, self.features.len());
+        out.push(&[kind]);
+        out.text(a.as_str());
+        out.text(b.as_str());
+        out.length(self.features.len());
         for feature in self.features {
-            text(&mut out, feature);
+            out.text(feature);
         }
     }
 }
 
-/// A length in as many bytes as it needs, seven bits each: most keys then fit one block of the hash.
-fn length(out: &mut dyn FnMut(&[u8]), mut n: usize) {
-    while n >= 0x80 {
-        out(&[(n & 0x7f) as u8 | 0x80]);
-        n >>= 7;
+/// Bytes of a key that need no allocation: more than nearly every key has.
+const SHORT_KEY: usize = 192;
+
+/// The bytes of a key.
+struct KeyBytes {
+    short: [u8; SHORT_KEY],
+    /// How many of the short ones are in use.
+    len: usize,
+    /// All of them, once they are more than the short ones.
+    long: Vec<u8>,
+}
+
+impl KeyBytes {
+    fn of(key: &JobKey<'_>) -> Self {
+        let mut bytes = KeyBytes { short: [0; SHORT_KEY], len: 0, long: Vec::new() };
+        key.encode(&mut bytes);
+        bytes
     }
-    out(&[n as u8]);
+
+    fn get(&self) -> &[u8] {
+        if self.long.is_empty() { &self.short[..self.len] } else { &self.long }
+    }
+
+    /// Nearly all of a key are short texts: their lengths and they are one step.
+    fn text(&mut self, text: &str) {
+        let (start, end) = (self.len + 1, self.len + 1 + text.len());
+        if text.len() < 0x80 && end <= SHORT_KEY && self.long.is_empty() {
+            self.short[self.len] = text.len() as u8;
+            self.short[start..end].copy_from_slice(text.as_bytes());
+            self.len = end;
+        } else {
+            self.length(text.len());
+            self.push(text.as_bytes());
+        }
+    }
+
+    /// A length in as many bytes as it needs, seven bits each: most keys then fit one block of the
+    /// hash.
+    fn length(&mut self, mut n: usize) {
+        while n >= 0x80 {
+            self.push(&[(n & 0x7f) as u8 | 0x80]);
+            n >>= 7;
+        }
+        self.push(&[n as u8]);
+    }
+
+    /// Inlined, because most are a few bytes of a known number.
+    #[inline]
+    fn push(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        if end <= SHORT_KEY && self.long.is_empty() {
+            self.short[self.len..end].copy_from_slice(bytes);
+            self.len = end;
+        } else {
+            self.push_long(bytes);
+        }
+    }
+
+    #[cold]
+    fn push_long(&mut self, bytes: &[u8]) {
+        if self.long.is_empty() {
+            self.long.extend_from_slice(&self.short[..self.len]);
+        }
+        self.long.extend_from_slice(bytes);
+    }
 }
 
 #[cfg(test)]
@@ -110,9 +163,7 @@ mod tests {
     }
 
     fn bytes(key: &JobKey<'_>) -> Vec<u8> {
-        let mut all = Vec::new();
-        key.encode(|bytes| all.extend_from_slice(bytes));
-        all
+        KeyBytes::of(key).get().to_vec()
     }
 
     #[test]
@@ -143,6 +194,28 @@ mod tests {
             others.iter().enumerate().map(|(i, key)| (key.job_id(), i)).collect();
         assert_eq!(ids.len(), others.len());
         assert_eq!(base.job_id(), base.clone().job_id(), "the same key is the same job");
+    }
+
+    #[test]
+    fn a_key_of_any_length_is_written_in_full() {
+        let session = session("t", "s");
+        for length in [0, 1, 127, 128, SHORT_KEY - 20, SHORT_KEY, 5 * SHORT_KEY] {
+            let (job_type, feature) = ("j".repeat(length), "f".repeat(length));
+            let key = JobKey {
+                session: &session,
+                origin: Origin::Utterance { epoch: 1, index: 2 },
+                job_type: &job_type,
+                route: route("en", "zh"),
+                features: &[&feature],
+            };
+            let (low, high) = ((length & 0x7f) as u8, (length >> 7) as u8);
+            let count = if high == 0 { vec![low] } else { vec![low | 0x80, high] };
+            let mut written = b"\x01t\x01s\0".to_vec();
+            written.extend([1_u64.to_le_bytes(), 2_u64.to_le_bytes()].concat());
+            written.extend([&count, job_type.as_bytes(), b"\0\x02en\x02zh\x01"].concat());
+            written.extend([&count, feature.as_bytes()].concat());
+            assert_eq!(bytes(&key), written, "{length}");
+        }
     }
 
     proptest! {

@@ -6,28 +6,39 @@
 //! its pools the moment it is put and out of them the moment it loses the ability, and there is
 //! nothing that could expire, be half written or be left behind.
 //!
+//! Nodes of the same abilities are in the same pools, so a pool is a list of *guilds*, and each node
+//! sits in one guild: those with a free slot first, then the full ones. Whatever happens to a node
+//! happens in its guild, and all pools see it at once, however many they are.
+//!
 //! Pools are a hint that is never too small: every node that may take a job is in the pool of that
 //! job, and what the pair does not say (tenant, models, further services) is asked of each member by
 //! the same predicate before it is chosen, and once more by the store.
 //!
-//! What changes cost, with P pools kept ready (at most [`MAX_POOLS`](crate::limits::MAX_POOLS)):
+//! What changes cost, with P pools kept ready (at most [`MAX_POOLS`](crate::limits::MAX_POOLS)) and G
+//! guilds:
 //! - choosing: O(1) for each member looked at, see [`crate::select`];
-//! - a placement or its end, a load report: O(1) amortised, in however many pools the node is;
-//! - a node that becomes unavailable or leaves: one step for each pool it is in;
-//! - a new or changed profile, or a node that becomes available: one predicate for each of the P
-//!   pools, because only the predicate knows which of them it serves. Such changes are rare beside
-//!   jobs, and P is the number of pairs in use;
-//! - a first question for a pair: one predicate for each node.
+//! - a placement or its end, a load report, a node that comes, goes or becomes unavailable: O(1)
+//!   amortised;
+//! - the first node of a guild, its last, or one with which the guild doubles: a glance at each of
+//!   the P pools;
+//! - a first question for a pair: a glance at each of the G guilds, a few nanoseconds.
 
+mod draw;
 mod explain;
+mod guild;
 mod index;
+mod listing;
+mod names;
 mod node;
+mod seating;
+mod signature;
 mod tags;
 
 pub use explain::{Ability, Explanation, Shortage};
-pub(crate) use index::{Pool, PoolIx};
+pub(crate) use guild::Part;
+pub(crate) use index::PoolIx;
 pub use index::{PoolBounds, PoolKey};
-pub(crate) use node::Brief;
+pub(crate) use node::Load;
 pub use node::{Node, NodeEntry, ProfileVersion};
 
 use std::collections::HashMap;
@@ -35,13 +46,16 @@ use std::sync::Arc;
 
 use crate::eligibility::{Need, Route, Standing};
 use crate::ids::NodeId;
-use crate::node::NodeProfile;
+use crate::lang::Lang;
+use crate::select::chance::Chance;
 use crate::slots::Usage;
-use index::Pools;
-use node::availability;
+use guild::Guilds;
+use index::{Pool, Pools};
+use names::Names;
+use node::{About, NO_SEAT, Post};
+use signature::Signature;
 use tags::Tags;
 
-type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 /// For keys that strangers choose: no one can make them collide.
 type SafeMap<K, V> = HashMap<K, V, foldhash::quality::RandomState>;
 
@@ -51,17 +65,26 @@ pub(crate) type NodeIx = u32;
 /// The fleet view of one instance with its pools.
 #[derive(Debug, Default)]
 pub struct Fleet {
-    nodes: Vec<Option<Node>>,
-    /// In the places of the nodes.
-    briefs: Vec<Brief>,
+    /// What is known of each node is in the same place of these. They are apart because a job that
+    /// chooses among very many nodes waits for every line of memory: so few are needed, and most of
+    /// them stay close to the processor.
+    loads: Vec<Load>,
+    names: Names,
+    versions: Vec<ProfileVersion>,
+    posts: Vec<Post>,
+    abouts: Vec<Option<About>>,
     vacant: Vec<NodeIx>,
-    by_id: SafeMap<NodeId, NodeIx>,
     last_serial: u64,
     tags: Tags,
+    guilds: Guilds,
     pools: Pools,
     /// What was found missing, until a node changes: saying no again costs no second scan.
     shortages: SafeMap<Need, Option<Shortage>>,
     scans: u64,
+    /// Rises when anything but the load of a node changes.
+    changes: u64,
+    /// Rises when any member changes its seat or any pool its list.
+    moves: u64,
 }
 
 impl Fleet {
@@ -73,134 +96,134 @@ impl Fleet {
     /// Takes over what the store says about a node, as a whole. Whatever was here before, all pools
     /// are right afterwards; saying the same again changes nothing and costs O(1).
     pub fn put(&mut self, id: NodeId, entry: NodeEntry) {
-        let NodeEntry { profile, version, standing, usage } = entry;
-        let Some(ix) = self.by_id.get(&id).copied() else {
-            let ix = self.settle(id, profile, version, standing, usage.unwrap_or_default());
-            self.rejoin(ix);
-            return;
+        let Some(ix) = self.index_of(&id) else {
+            return self.settle(id, entry);
         };
-        let node = self.nodes[ix as usize].as_mut().expect("named nodes are there");
-        let other = !Arc::ptr_eq(&node.profile, &profile) && node.profile != profile;
-        let moved = other || availability(&node.standing) != availability(&standing);
-        if other || node.standing != standing {
-            self.shortages.clear();
-        }
+        let NodeEntry { profile, version, standing, usage } = entry;
+        let about = self.abouts[ix as usize].as_mut().expect(THERE);
+        let other = !Arc::ptr_eq(&about.profile, &profile) && about.profile != profile;
+        let changed = other || about.standing != standing;
+        (about.profile, about.standing) = (profile, standing);
+        let max = if other { about.profile.max_slots } else { self.load(ix).max() };
+        self.versions[ix as usize] = version;
+        self.set_load(ix, usage.map_or(self.load(ix).used(), Usage::used), max);
         if other {
-            self.tags.forget(&node.profile);
-            self.tags.learn(&profile);
-            node.max = profile.max_slots;
+            self.change_guild(ix);
         }
-        (node.profile, node.version, node.standing) = (profile, version, standing);
-        if let Some(usage) = usage {
-            node.used = usage.used();
+        if changed {
+            self.changed();
+            self.reseat(ix);
         }
-        if moved {
-            self.rejoin(ix);
-        }
-        self.note_load(ix);
     }
 
     /// The node's standing changed and nothing else did. Says whether the node is known.
     pub fn set_standing(&mut self, id: &NodeId, standing: Standing) -> bool {
-        let Some(ix) = self.by_id.get(id).copied() else { return false };
-        let node = self.nodes[ix as usize].as_mut().expect("named nodes are there");
-        if node.standing == standing {
-            return true;
-        }
-        let moved = availability(&node.standing) != availability(&standing);
-        node.standing = standing;
-        self.shortages.clear();
-        if moved {
-            self.rejoin(ix);
+        let Some(ix) = self.index_of(id) else { return false };
+        let about = self.abouts[ix as usize].as_mut().expect(THERE);
+        if about.standing != standing {
+            about.standing = standing;
+            self.changed();
+            self.reseat(ix);
         }
         true
     }
 
     /// The node is gone. Says whether it was known.
     pub fn remove(&mut self, id: &NodeId) -> bool {
-        let Some(ix) = self.by_id.remove(id) else { return false };
-        self.leave_all(ix);
-        let node = self.nodes[ix as usize].take().expect("named nodes are there");
-        self.tags.forget(&node.profile);
+        let Some(ix) = self.names.remove(id) else { return false };
+        self.leave_seat(ix);
+        self.leave_guild(self.posts[ix as usize].guild);
+        self.abouts[ix as usize] = None;
         self.vacant.push(ix);
-        self.shortages.clear();
+        self.changed();
         true
     }
 
     /// Keeps only the nodes that `keep` wants, as after a full resync with the store.
     pub fn retain(&mut self, mut keep: impl FnMut(&NodeId) -> bool) {
-        let gone: Vec<NodeId> = self.by_id.keys().filter(|id| !keep(id)).cloned().collect();
+        let ids = self.nodes().map(|node| node.id());
+        let gone: Vec<NodeId> = ids.filter(|id| !keep(id)).cloned().collect();
         for id in &gone {
             self.remove(id);
         }
     }
 
     /// The node with this name.
-    pub fn get(&self, id: &NodeId) -> Option<&Node> {
-        self.by_id.get(id).map(|ix| self.node(*ix))
+    pub fn get(&self, id: &NodeId) -> Option<Node<'_>> {
+        self.index_of(id).map(|ix| self.node(ix))
     }
 
     /// All nodes, in no order.
-    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().flatten()
+    pub fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        self.names.iter().map(|ix| self.node(ix))
     }
 
     /// How many nodes there are.
     pub fn len(&self) -> usize {
-        self.by_id.len()
+        self.names.len()
     }
 
     /// Whether there is no node.
     pub fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
+        self.names.len() == 0
     }
 
     /// A job of ours was granted a slot on the node: counts at once, before any report.
     pub fn placed(&mut self, id: &NodeId) {
-        self.load(id, |node| node.used = node.used.saturating_add(1));
+        let Some(ix) = self.index_of(id) else { return };
+        let load = self.load(ix);
+        self.set_load(ix, load.used() + 1, load.max());
     }
 
     /// A job of ours gave its slot back.
     pub fn ended(&mut self, id: &NodeId) {
-        self.load(id, |node| node.used = node.used.saturating_sub(1));
+        let Some(ix) = self.index_of(id) else { return };
+        let load = self.load(ix);
+        self.set_load(ix, load.used().saturating_sub(1), load.max());
     }
 
     /// The true load, as a refusal or a report carries it.
     pub fn true_load(&mut self, id: &NodeId, used: u32, max: u32) {
-        self.load(id, |node| (node.used, node.max) = (used, max));
+        let Some(ix) = self.index_of(id) else { return };
+        self.set_load(ix, used, max);
     }
 
     /// A job on the node ended after so long. A failed one is told with the time it wasted, so that
     /// failing fast does not look like being fast.
     pub fn took(&mut self, id: &NodeId, latency_ms: u32) {
-        self.load(id, |node| {
-            let mean = node.latency_ms.map_or(u64::from(latency_ms), |old| {
-                (u64::from(old) * 7 + u64::from(latency_ms)) / 8
-            });
-            node.latency_ms = Some(u32::try_from(mean).unwrap_or(u32::MAX));
-        });
+        let Some(ix) = self.index_of(id) else { return };
+        let about = self.abouts[ix as usize].as_mut().expect(THERE);
+        let mean = about
+            .latency_ms
+            .map_or(u64::from(latency_ms), |old| (u64::from(old) * 7 + u64::from(latency_ms)) / 8);
+        about.latency_ms = Some(u32::try_from(mean).unwrap_or(u32::MAX));
+        self.loads[ix as usize].set_latency(about.latency_ms);
     }
 
     /// One member of the pool, each with the same chance, full or not.
-    pub fn pick(&mut self, route: Route, speech: bool, chance: u64) -> Option<&Node> {
-        let (pool, _) = self.pool_of(route, speech)?;
-        let members = self.pool(pool).members();
-        let at = (u128::from(chance) * members.len() as u128) >> 64;
-        members.get(at as usize).map(|ix| self.node(*ix))
+    pub fn pick(&mut self, route: Route, speech: bool, chance: u64) -> Option<Node<'_>> {
+        let (at, _) = self.pool_of(route, speech)?;
+        let mut chance = Chance::new(chance);
+        loop {
+            if let Some(ix) = self.draw(at, Part::All, &mut chance)?.members().first().copied() {
+                return Some(self.node(ix));
+            }
+        }
     }
 
     /// The members of the pool that jobs of this kind choose from: every node that serves the pair
     /// and takes jobs, and at times some more (see [`Fleet::key`]). Nodes that take only jobs that
     /// name them are in no pool.
-    pub fn members(&mut self, route: Route, speech: bool) -> impl Iterator<Item = &Node> {
-        let pool = self.pool_of(route, speech);
-        let members = pool.map_or(&[][..], |(pool, _)| self.pool(pool).members());
-        members.iter().map(|ix| self.node(*ix))
+    pub fn members(&mut self, route: Route, speech: bool) -> impl Iterator<Item = Node<'_>> {
+        let at = self.pool_of(route, speech);
+        let guilds = at.into_iter().flat_map(|(at, _)| self.pools.get(at).guilds(&self.guilds));
+        guilds.flat_map(|guild| self.guilds.members(guild)).map(|ix| self.node(*ix))
     }
 
-    /// The pools kept ready, with the number of members of each.
+    /// The pools kept ready, with the number of members of each; a few too many where a pool has so
+    /// many different nodes that not all have been looked at closely yet.
     pub fn pools(&self) -> impl Iterator<Item = (&PoolKey, usize)> {
-        self.pools.iter().map(|pool| (pool.key(), pool.members().len()))
+        self.pools.iter().map(|pool| (pool.key(), pool.members(&self.guilds)))
     }
 
     /// How often the whole fleet was looked through to build a pool or to say what is missing.
@@ -234,7 +257,15 @@ impl Fleet {
             return known.clone();
         }
         self.scans += 1;
-        let found = Shortage::of(self.nodes(), need);
+        let (tags, bits) = (&self.tags, self.guilds.bits());
+        // In the words of the nodes, as pools are.
+        let mut wanted = |(src, tgt): (Lang, Lang)| {
+            Signature::wanted(&tags.nearest(&src), &tags.nearest(&tgt), true, bits)
+        };
+        let wanted: Vec<Signature> = need.route.directions().map(&mut wanted).collect();
+        let signature = |node: &Node<'_>| self.guilds.signature(self.posts[node.ix as usize].guild);
+        let nodes = self.nodes().map(|node| (node, signature(&node)));
+        let found = Shortage::of(nodes, need, &wanted);
         if self.shortages.len() == KEPT {
             self.shortages.clear();
         }
@@ -242,114 +273,85 @@ impl Fleet {
         found
     }
 
-    fn settle(
-        &mut self,
-        id: NodeId,
-        profile: Arc<NodeProfile>,
-        version: ProfileVersion,
-        standing: Standing,
-        usage: Usage,
-    ) -> NodeIx {
-        self.tags.learn(&profile);
-        self.shortages.clear();
+    fn settle(&mut self, id: NodeId, entry: NodeEntry) {
+        let NodeEntry { profile, version, standing, usage } = entry;
+        let guild = self.enter_guild(&profile);
         self.last_serial += 1;
-        let node = Node {
-            id: id.clone(),
-            serial: self.last_serial,
-            used: usage.used(),
-            max: profile.max_slots,
-            latency_ms: None,
-            pools: Vec::new(),
-            full_in: Vec::new(),
-            profile,
-            version,
-            standing,
-        };
+        let serial = self.last_serial;
+        let (used, max) = (usage.unwrap_or_default().used(), profile.max_slots);
         let ix = self.vacant.pop().unwrap_or_else(|| {
-            self.nodes.push(None);
-            self.briefs.push(Brief::default());
-            NodeIx::try_from(self.nodes.len() - 1).expect("fewer than 2^32 nodes")
+            self.loads.push(Load::default());
+            self.versions.push(version);
+            self.posts.push(Post { guild, seat: NO_SEAT });
+            self.abouts.push(None);
+            NodeIx::try_from(self.names.places()).expect("fewer than 2^32 nodes")
         });
-        self.briefs[ix as usize] = node.brief();
-        self.nodes[ix as usize] = Some(node);
-        self.by_id.insert(id, ix);
-        ix
+        self.names.insert(ix, id);
+        self.loads[ix as usize] = Load::default();
+        self.versions[ix as usize] = version;
+        self.posts[ix as usize] = Post { guild, seat: NO_SEAT };
+        self.abouts[ix as usize] = Some(About { profile, standing, latency_ms: None, serial });
+        self.set_load(ix, used, max);
+        self.changed();
+        self.reseat(ix);
     }
 
-    fn load(&mut self, id: &NodeId, change: impl FnOnce(&mut Node)) {
-        let Some(ix) = self.by_id.get(id).copied() else { return };
-        change(self.nodes[ix as usize].as_mut().expect("named nodes are there"));
-        self.note_load(ix);
+    fn changed(&mut self) {
+        self.shortages.clear();
+        self.changes += 1;
     }
-
-    /// Writes the brief anew, and puts a node that has a free slot back among the roomy ones
-    /// wherever it was listed as full.
-    fn note_load(&mut self, ix: NodeIx) {
-        let node = self.nodes[ix as usize].as_mut().expect("told of nodes that are there");
-        self.briefs[ix as usize] = node.brief();
-        if !node.is_full() {
-            for pool in node.full_in.drain(..) {
-                self.pools.get_mut(pool).set_roomy(ix);
-            }
-        }
-    }
-
-    /// Brings the node's membership in every pool up to date with its record.
-    fn rejoin(&mut self, ix: NodeIx) {
-        self.leave_all(ix);
-        let node = self.nodes[ix as usize].as_mut().expect("told of nodes that are there");
-        if node.profile.private || !availability(&node.standing) {
-            return;
-        }
-        for (at, pool) in self.pools.iter_mut_with_ix() {
-            if pool.admits(node) {
-                join(node, ix, at, pool);
-            }
-        }
-        self.pools.joined(node.pools.len());
-        for gone in self.pools.over_bounds() {
-            self.drop_pool(gone);
-        }
-    }
-
-    fn leave_all(&mut self, ix: NodeIx) {
-        let node = self.nodes[ix as usize].as_mut().expect("told of nodes that are there");
-        node.full_in.clear();
-        for pool in node.pools.drain(..) {
-            self.pools.leave(pool, ix);
-        }
-    }
-}
-
-fn join(node: &mut Node, ix: NodeIx, at: PoolIx, pool: &mut Pool) {
-    node.pools.push(at);
-    if node.is_full() {
-        node.full_in.push(at);
-    }
-    pool.insert(ix, node.is_full());
 }
 
 /// What choosing needs to see.
 impl Fleet {
-    pub(crate) fn node(&self, ix: NodeIx) -> &Node {
-        self.nodes[ix as usize].as_ref().expect("pools hold only nodes that are there")
+    pub(crate) fn node(&self, ix: NodeIx) -> Node<'_> {
+        Node { fleet: self, ix }
     }
 
-    pub(crate) fn brief(&self, ix: NodeIx) -> Brief {
-        self.briefs[ix as usize]
+    pub(crate) fn load(&self, ix: NodeIx) -> Load {
+        self.loads[ix as usize]
     }
 
-    /// The node that stood there, if it is still the same one.
-    pub(crate) fn node_if(&self, ix: NodeIx, serial: u64) -> Option<&Node> {
-        self.nodes.get(ix as usize)?.as_ref().filter(|node| node.serial == serial)
+    pub(crate) fn name(&self, ix: NodeIx) -> &NodeId {
+        self.names.get(ix).expect(THERE)
+    }
+
+    pub(crate) fn version(&self, ix: NodeIx) -> ProfileVersion {
+        self.versions[ix as usize]
+    }
+
+    /// The name of the node that was chosen.
+    pub(crate) fn chosen(&mut self, ix: NodeIx) -> NodeId {
+        self.names.choose(ix);
+        self.name(ix).clone()
+    }
+
+    /// Whether a node stands there now.
+    pub(crate) fn is_there(&self, ix: NodeIx) -> bool {
+        self.names.get(ix).is_some()
     }
 
     pub(crate) fn index_of(&self, id: &NodeId) -> Option<NodeIx> {
-        self.by_id.get(id).copied()
+        self.names.find(id)
     }
 
-    pub(crate) fn pool(&self, at: PoolIx) -> &Pool {
-        self.pools.get(at)
+    fn about(&self, ix: NodeIx) -> &About {
+        self.abouts[ix as usize].as_ref().expect(THERE)
+    }
+
+    /// Not below the serial of any node that is there now, and below that of any that comes.
+    pub(crate) fn last_serial(&self) -> u64 {
+        self.last_serial
+    }
+
+    /// Rises whenever a node may have become able or unable to take some job.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Rises whenever some spot of some pool stands for another node than before.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
     }
 
     /// The pool for such jobs, built now if this is the first question for it, and whether every
@@ -360,41 +362,15 @@ impl Fleet {
             return Some((at, exact));
         }
         self.scans += 1;
-        let mut pool = Pool::new(key);
-        let admitted: Vec<NodeIx> = (0..)
-            .zip(&self.nodes)
-            .filter(|(_, node)| node.as_ref().is_some_and(|node| pool.admits(node)))
-            .map(|(ix, _)| ix)
-            .collect();
-        pool.reserve(admitted.len());
-        for gone in self.pools.make_room(admitted.len()) {
-            self.drop_pool(gone);
-        }
-        let at = self.pools.vacancy();
-        for ix in &admitted {
-            let node = self.nodes[*ix as usize].as_mut().expect("found a moment ago");
-            join(node, *ix, at, &mut pool);
-        }
-        self.pools.add(at, pool);
-        Some((at, exact))
-    }
-
-    /// Lists a full node behind the roomy ones of this pool, until it has a free slot again.
-    pub(crate) fn set_full(&mut self, at: PoolIx, ix: NodeIx) {
-        self.pools.get_mut(at).set_full(ix);
-        let node = self.nodes[ix as usize].as_mut().expect("pools hold only nodes that are there");
-        node.full_in.push(at);
-    }
-
-    fn drop_pool(&mut self, at: PoolIx) {
-        for ix in self.pools.take(at).members() {
-            let node =
-                self.nodes[*ix as usize].as_mut().expect("pools hold only nodes that are there");
-            node.pools.retain(|pool| *pool != at);
-            node.full_in.retain(|pool| *pool != at);
-        }
+        self.moves += 1;
+        let pool = Pool::build(key, &mut self.guilds);
+        Some((self.pools.add(pool), exact))
     }
 }
 
+const THERE: &str = "guilds, names and lists hold only nodes that are there";
+
+#[cfg(test)]
+pub(crate) use seating::tests::assert_sound;
 #[cfg(test)]
 pub(crate) mod tests;

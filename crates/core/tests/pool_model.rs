@@ -169,7 +169,7 @@ proptest! {
                     let profile = NodeProfile::from_declaration(*declared).unwrap();
                     model.insert(name(n), (profile.clone(), standing.clone()));
                     let usage = used.map(|running| Usage { reserved: 0, running });
-                    let (profile, version) = (Arc::new(profile), ProfileVersion::new("1"));
+                    let (profile, version) = (Arc::new(profile), ProfileVersion::new(1));
                     fleet.put(name(n), NodeEntry { profile, version, standing, usage });
                 }
                 Step::Stand(n, standing) => {

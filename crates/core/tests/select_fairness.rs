@@ -9,7 +9,7 @@ use lingua_core::eligibility::{Need, Route, Standing};
 use lingua_core::lang::LangSet;
 use lingua_core::node::{Declaration, NodeProfile};
 use lingua_core::pool::{Fleet, NodeEntry, ProfileVersion};
-use lingua_core::select::{SelectPolicy, Selector, Wish};
+use lingua_core::select::{SelectPolicy, Selector, Source, Wish};
 use lingua_core::{Lang, NodeId, TenantId};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -29,7 +29,7 @@ fn entry() -> NodeEntry {
     let declared = Declaration { semantic, max_slots: 2, ..Declaration::default() };
     NodeEntry {
         profile: Arc::new(NodeProfile::from_declaration(declared).unwrap()),
-        version: ProfileVersion::new("1"),
+        version: ProfileVersion::new(1),
         standing: Standing::READY,
         usage: None,
     }
@@ -131,4 +131,60 @@ fn the_least_loaded_node_of_a_stale_view_is_not_everybodys_choice() {
         herd += u32::from(selector.next(&mut fleet).unwrap().node == nodes[0]);
     }
     assert!(herd < 40, "{herd} of 1000 chose the one idle node, expected about 20");
+}
+
+/// Jobs begin and end all the time, and the load of every node changes with them: 20,000 jobs over 50
+/// equal nodes are spread as evenly as chance allows or better, at a level of 1 %.
+#[test]
+fn jobs_that_come_and_go_are_spread_evenly_over_equal_nodes() {
+    // Of a chi-square with 49 degrees of freedom.
+    const ONE_PER_CENT: f64 = 74.9;
+    for (seed, running) in [(4, 0), (5, 10), (6, 40), (7, 80)] {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut fleet = weathered(50, &mut rng);
+        let (mut counts, mut jobs) = (HashMap::new(), Vec::new());
+        for _ in 0..20_000 {
+            let (wish, policy) = (Wish::default(), SelectPolicy::default());
+            let mut selector = Selector::new(need(), wish, policy, rng.next_u64());
+            let node = selector.next(&mut fleet).unwrap().node;
+            fleet.placed(&node);
+            *counts.entry(node.clone()).or_insert(0u64) += 1;
+            jobs.push(node);
+            while jobs.len() > running {
+                let ended = (rng.next_u64() % jobs.len() as u64) as usize;
+                fleet.ended(&jobs.swap_remove(ended));
+            }
+        }
+        let chi: f64 = counts.values().map(|c| (*c as f64 - 400.0).powi(2) / 400.0).sum();
+        assert!(counts.len() == 50 && chi < ONE_PER_CENT, "{running} running: {chi:.1}");
+    }
+}
+
+/// Drawing rests when enough idle nodes were met, and goes on when those are refused.
+#[test]
+fn among_idle_nodes_the_quicker_is_likely_and_the_busy_ones_of_the_sample_follow() {
+    let mut fleet = Fleet::default();
+    let slow = |node: &NodeId| node.as_str()[1..].parse::<usize>().unwrap() % 4 < 2;
+    let busy = |node: &NodeId| node.as_str()[1..].parse::<usize>().unwrap() % 2 == 0;
+    for node in (0..100).map(name) {
+        fleet.put(node.clone(), entry());
+        fleet.took(&node, if slow(&node) { 8_000 } else { 1_000 });
+        if busy(&node) {
+            fleet.placed(&node);
+        }
+    }
+    let mut rng = StdRng::seed_from_u64(8);
+    let mut quick = 0;
+    for _ in 0..400 {
+        let (wish, policy) = (Wish::default(), SelectPolicy::default());
+        let mut selector = Selector::new(need(), wish, policy, rng.next_u64());
+        let order: Vec<NodeId> = std::iter::from_fn(|| selector.next(&mut fleet))
+            .take_while(|candidate| candidate.source == Source::Sample)
+            .map(|candidate| candidate.node)
+            .collect();
+        assert_eq!(order.len(), policy.sample_k);
+        assert!(order.is_sorted_by_key(busy), "{order:?}");
+        quick += u32::from(!slow(&order[0]));
+    }
+    assert!((350..400).contains(&quick), "{quick} of 400, all but those with four slow ones");
 }

@@ -29,7 +29,7 @@ fn fleet() -> Fleet {
     let profile = Arc::new(NodeProfile::from_declaration(declared).unwrap());
     let mut fleet = Fleet::default();
     for n in 0..NODES {
-        let (profile, version) = (profile.clone(), ProfileVersion::new("1"));
+        let (profile, version) = (profile.clone(), ProfileVersion::new(1));
         let entry = NodeEntry { profile, version, standing: Standing::READY, usage: None };
         fleet.put(NodeId::new(format!("n{n}")).unwrap(), entry);
     }

@@ -1,5 +1,5 @@
 -- Makes an assignment the current one.
--- KEYS[1] {s:<tag>}:job:<job>  string  current, state, facts, end: a line each
+-- KEYS[1] {s:<tag>}:job:<job>  string  current, facts, end: a line each
 -- ARGV[1] attempt
 -- ARGV[2] assignment, as attempt node token
 -- ARGV[3] attempts allowed
@@ -10,8 +10,8 @@ local record = redis.call('GET', job)
 if not record then
   return {'unknown'}
 end
-local current, state, facts = string.match(record, '^([^\n]*)\n([^\n]*)\n([^\n]*)\n')
-if state == 'DONE' or state == 'FAILED' or state == 'CANCELLED' then
+local current, facts, state = string.match(record, '^([^\n]*)\n([^\n]*)\n(%u*)')
+if state ~= '' then
   return {'ended', state}
 end
 if current == ARGV[2] then
@@ -24,5 +24,5 @@ end
 if attempt > tonumber(ARGV[3]) then
   return {'exhausted'}
 end
-redis.call('SET', job, ARGV[2] .. '\nDISPATCHED\n' .. facts .. '\n', 'KEEPTTL')
+redis.call('SET', job, ARGV[2] .. '\n' .. facts .. '\n', 'KEEPTTL')
 return {'assigned'}

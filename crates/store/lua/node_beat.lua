@@ -1,7 +1,6 @@
 -- Notes that a node is alive, and tidies what its leases left behind.
--- KEYS[1] {n:<node>}:record    hash
--- KEYS[2] {n:<node>}:reserved  zset
--- KEYS[3] {n:<node>}:running   zset
+-- KEYS[1] {n:<node>}:record  hash
+-- KEYS[2] {n:<node>}:leases  zset  token -> end ms and a digit: 0 reserved, 5 running, 9 spent
 -- ARGV[1] epoch of the connection
 -- ARGV[2] version of the profile that the owner holds
 -- ARGV[3] slots open to jobs
@@ -12,11 +11,12 @@
 -- ARGV[8] how many of them are forgotten at once
 -- Replies: kept changed confirmed | put_again | superseded epoch
 -- Slot: {n:<node>}. Clock: TIME.
-local record, reserved, running = KEYS[1], KEYS[2], KEYS[3]
+local record, leases = KEYS[1], KEYS[2]
 local epoch, version = tonumber(ARGV[1]), ARGV[2]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local was = redis.call('HMGET', record, 'epoch', 'version', 'max', 'health', 'overloaded', 'reign')
+local was = redis.call('HMGET', record, 'epoch', 'version', 'max', 'health', 'overloaded', 'reign',
+  'hold_until')
 local current = tonumber(was[1] or 0)
 if current > epoch then
   return {'superseded', current}
@@ -24,17 +24,19 @@ end
 if current < epoch or was[2] ~= version then
   return {'put_again'}
 end
-local open = (ARGV[4] == 'ready' and ARGV[5] == '0') and '1' or '0'
-redis.call('HSET', record, 'max', ARGV[3], 'health', ARGV[4], 'overloaded', ARGV[5], 'open', open,
-  'fresh_until', now + tonumber(ARGV[6]))
--- Spent tokens stand behind all leases, the oldest last; lapsed leases stand first.
-local old = now - tonumber(ARGV[7])
-local spent = redis.call('ZCOUNT', reserved, 9e15 - old, '+inf')
-if spent > 0 then
-  redis.call('ZREMRANGEBYRANK', reserved, -math.min(spent, tonumber(ARGV[8])), -1)
+local open = ARGV[4] == 'ready' and ARGV[5] == '0'
+local fresh_until = string.format('%d', now + tonumber(ARGV[6]))
+local gate = ''
+if open and was[6] ~= '' and tonumber(was[7]) <= now then
+  gate = was[6] .. ' ' .. version .. ' ' .. fresh_until .. string.format('%03d', ARGV[3])
 end
-redis.call('ZREMRANGEBYSCORE', reserved, '-inf', old)
-redis.call('ZREMRANGEBYSCORE', running, '-inf', old)
+redis.call('HSET', record, 'max', ARGV[3], 'health', ARGV[4], 'overloaded', ARGV[5],
+  'open', open and '1' or '0', 'fresh_until', fresh_until, 'gate', gate)
+-- What ended first stands first.
+local old = redis.call('ZCOUNT', leases, '-inf', string.format('%d9', now - tonumber(ARGV[7])))
+if old > 0 then
+  redis.call('ZREMRANGEBYRANK', leases, 0, math.min(old, tonumber(ARGV[8])) - 1)
+end
 local changed = was[3] ~= ARGV[3] or was[4] ~= ARGV[4] or was[5] ~= ARGV[5]
 local confirmed = was[6] ~= '' and
   string.find(redis.call('INFO', 'replication'), was[6], 1, true) ~= nil

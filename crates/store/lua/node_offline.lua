@@ -11,5 +11,5 @@ end
 if current < epoch then
   return {'unknown'}
 end
-redis.call('HSET', record, 'health', 'offline', 'open', '0')
+redis.call('HSET', record, 'health', 'offline', 'open', '0', 'gate', '')
 return {'done'}

@@ -16,24 +16,26 @@ local record = KEYS[1]
 local claim, epoch, owner, known = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[10]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local before = redis.call('HMGET', record, 'epoch', 'owner')
+local before = redis.call('HMGET', record, 'epoch', 'owner', 'reign', 'hold_until')
 local last = tonumber(before[1] or 0)
 if claim == 'newest' then
   epoch = math.max(last + 1, now)
 elseif last > epoch then
   return {'superseded', last}
 end
-local open = (ARGV[7] == 'ready' and ARGV[8] == '0') and '1' or '0'
-redis.call('HSET', record, 'epoch', epoch, 'owner', owner, 'profile', ARGV[4], 'version', ARGV[5],
-  'max', ARGV[6], 'health', ARGV[7], 'overloaded', ARGV[8], 'open', open,
-  'fresh_until', now + tonumber(ARGV[9]))
-if not before[1] then
+local reign, hold_until = before[3] or '', before[4] or '0'
+if not before[1] and known == '0' then
   -- A node seen for the first time has nothing to lose. One that was known has: its grants wait
   -- until it says what it runs.
-  local reign = ''
-  if known == '0' then
-    reign = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
-  end
-  redis.call('HSET', record, 'reign', reign, 'hold_until', 0, 'gaps_until', 0)
+  reign = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
 end
+local open = ARGV[7] == 'ready' and ARGV[8] == '0'
+local fresh_until = string.format('%d', now + tonumber(ARGV[9]))
+local gate = ''
+if open and reign ~= '' and tonumber(hold_until) <= now then
+  gate = reign .. ' ' .. ARGV[5] .. ' ' .. fresh_until .. string.format('%03d', ARGV[6])
+end
+redis.call('HSET', record, 'epoch', epoch, 'owner', owner, 'profile', ARGV[4], 'version', ARGV[5],
+  'max', ARGV[6], 'health', ARGV[7], 'overloaded', ARGV[8], 'open', open and '1' or '0',
+  'fresh_until', fresh_until, 'reign', reign, 'hold_until', hold_until, 'gate', gate)
 return {'stored', epoch, claim == 'newest' and before[2] or ''}

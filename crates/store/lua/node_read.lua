@@ -7,12 +7,9 @@ local record, gaps = KEYS[1], KEYS[2]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local r = redis.call('HMGET', record, 'epoch', 'owner', 'profile', 'version', 'max', 'health',
-  'overloaded', 'fresh_until', 'gaps_until')
+  'overloaded', 'fresh_until')
 if not r[1] then
   return {'unknown'}
 end
-local missing = {}
-if tonumber(r[9]) > now then
-  missing = redis.call('ZRANGEBYSCORE', gaps, '(' .. now, '+inf', 'WITHSCORES')
-end
+local missing = redis.call('ZRANGEBYSCORE', gaps, '(' .. now, '+inf', 'WITHSCORES')
 return {'record', now, r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], missing}

@@ -1,51 +1,45 @@
 -- Makes a reserved slot a running one.
--- KEYS[1] {n:<node>}:record    hash
--- KEYS[2] {n:<node>}:reserved  zset  token -> expiry ms; spent tokens -> 9e15 minus the ms of their end
--- KEYS[3] {n:<node>}:running   zset  token -> expiry ms
+-- KEYS[1] {n:<node>}:record  hash
+-- KEYS[2] {n:<node>}:leases  zset  token -> end ms and a digit: 0 reserved, 5 running, 9 spent
 -- ARGV[1] token
 -- ARGV[2] lease, ms
--- ARGV[3] reign of the server at the other end of the connection, or empty to ask it here
 -- Replies: committed until | already until | regained until | lost
 -- Slot: {n:<node>}. Clock: TIME.
-local record, reserved, running = KEYS[1], KEYS[2], KEYS[3]
-local token, lease = ARGV[1], tonumber(ARGV[2])
-if not lease or lease < 1 then
+local record, leases = KEYS[1], KEYS[2]
+local token, lease = ARGV[1], ARGV[2] + 0
+if lease < 1 then
   return redis.error_reply('ERR a lease lasts at least 1 ms')
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local till, spent = string.format('%d', now + lease), string.format('%d', 9e15 - now)
-local held = tonumber(redis.call('ZSCORE', reserved, token) or nil)
-if held and held > now and held < 4e15 then
-  redis.call('ZADD', reserved, spent, token)
-  redis.call('ZADD', running, till, token)
-  return 'committed ' .. till
+local till = string.format('%d', now + lease)
+local held = redis.call('ZSCORE', leases, token)
+held = held and held + 0
+local kind = held and held % 10
+if kind == 9 then
+  return 'lost'
 end
-local runs = tonumber(redis.call('ZSCORE', running, token) or nil)
-if runs and runs > now then
-  redis.call('ZADD', running, till, token)
+if held and held > now * 10 + 9 then
+  redis.call('ZADD', leases, till .. '5', token)
+  if kind == 0 then
+    return 'committed ' .. till
+  end
   return 'already ' .. till
 end
 -- No live lease. One that lapsed comes back while a slot is free; one that is not known at all only
--- while the node recovers from a loss of data; a spent one never.
-local lapsed = runs or (held and held <= now)
-if held and not lapsed then
-  return 'lost'
-end
+-- while the node recovers from a loss of data.
 local r = redis.call('HMGET', record, 'max', 'reign', 'hold_until')
 if not r[1] then
   return 'lost'
 end
-local reign = ARGV[3]
-if reign == '' then
-  reign = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
+if not held then
+  local reign = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
+  if r[2] == reign and tonumber(r[3]) <= now then
+    return 'lost'
+  end
 end
-local recovering = r[2] ~= reign or tonumber(r[3]) > now
-local used = redis.call('ZCOUNT', reserved, '(' .. now, '4e15')
-  + redis.call('ZCOUNT', running, '(' .. now, '4e15')
-if not (lapsed or recovering) or used >= tonumber(r[1]) then
+if redis.call('ZCOUNT', leases, string.format('(%d9', now), '+inf') >= tonumber(r[1]) then
   return 'lost'
 end
-redis.call('ZADD', reserved, spent, token)
-redis.call('ZADD', running, till, token)
+redis.call('ZADD', leases, till .. '5', token)
 return 'regained ' .. till

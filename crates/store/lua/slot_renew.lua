@@ -1,18 +1,19 @@
 -- Extends a live running lease.
--- KEYS[1] {n:<node>}:running  zset  token -> expiry ms
+-- KEYS[1] {n:<node>}:leases  zset  token -> end ms and a digit: 0 reserved, 5 running, 9 spent
 -- ARGV[1] token
 -- ARGV[2] lease, ms
 -- Replies: renewed until | lost
 -- Slot: {n:<node>}. Clock: TIME.
-local running, token, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local leases, token, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
 if not lease or lease < 1 then
   return redis.error_reply('ERR a lease lasts at least 1 ms')
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local runs = redis.call('ZSCORE', running, token)
-if not runs or tonumber(runs) <= now then
-  return {'lost'}
+local held = tonumber(redis.call('ZSCORE', leases, token) or nil)
+if not held or held <= now * 10 + 9 or held % 10 ~= 5 then
+  return 'lost'
 end
-redis.call('ZADD', running, string.format('%d', now + lease), token)
-return {'renewed', now + lease}
+local till = string.format('%d', now + lease)
+redis.call('ZADD', leases, till .. '5', token)
+return 'renewed ' .. till

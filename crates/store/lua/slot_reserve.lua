@@ -1,93 +1,78 @@
 -- Takes a slot of a node for one token, if the node's own record says that it may.
--- KEYS[1] {n:<node>}:record    hash
--- KEYS[2] {n:<node>}:reserved  zset  token -> expiry ms; spent tokens -> 9e15 minus the ms of their end
--- KEYS[3] {n:<node>}:running   zset  token -> expiry ms
--- KEYS[4] {n:<node>}:gaps      zset  model -> until ms
+-- KEYS[1] {n:<node>}:record  hash
+-- KEYS[2] {n:<node>}:leases  zset  token -> end ms and a digit: 0 reserved, 5 running, 9 spent
+-- KEYS[3] {n:<node>}:gaps    zset  model -> until ms; only with wanted models
 -- ARGV[1] token
 -- ARGV[2] lease, ms
--- ARGV[3] version of the profile that the choice was made on
--- ARGV[4] reign of the server at the other end of the connection, or empty to ask it here
--- ARGV[5] and on: wanted models
+-- ARGV[3] reign of the server at the other end of the connection, or nothing to ask it here; a space;
+--         version of the profile that the choice was made on; a space
+-- ARGV[4] and on: wanted models
 -- Replies: granted until used | already until | spent | full used max | unknown | changed version
 --   | closed | stale | unconfirmed | held until | missing_model
--- Slot: {n:<node>}. Clock: TIME. Moments have 13 digits, so as texts they compare as numbers do; and
--- texts cost Redis half of what numbers do as arguments, and of what a list does as a reply.
-local record, reserved, running, gaps = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, lease = ARGV[1], tonumber(ARGV[2])
-if not lease or lease < 1 then
+-- Slot: {n:<node>}. Clock: TIME. Calls cost Redis most, then long texts, numbers as arguments and lists.
+local record, leases, gaps = KEYS[1], KEYS[2], KEYS[3]
+local token, lease, wish = ARGV[1], ARGV[2] + 0, ARGV[3]
+if lease < 1 then
   return redis.error_reply('ERR a lease lasts at least 1 ms')
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local now_text = string.format('%d', now)
-
-local function misses_a_model()
-  for i = 5, #ARGV do
-    local till = redis.call('ZSCORE', gaps, ARGV[i])
-    if till and tonumber(till) > now then
-      return true
-    end
-  end
-  return false
-end
-
--- The reign, a server's replication id, changes with every restart and every promotion: a lease that
--- this server never saw may exist, so nothing is granted before the node has said what it runs.
-local function is_confirmed(reign)
-  if ARGV[4] ~= '' then
-    return reign == ARGV[4]
-  end
-  return reign ~= '' and string.find(redis.call('INFO', 'replication'), reign, 1, true) ~= nil
-end
-
-local used = 0
-local function refusal()
-  local r = redis.call('HMGET', record, 'version', 'max', 'open', 'fresh_until', 'reign',
-    'hold_until', 'gaps_until')
-  if not r[1] then
-    return {'unknown'}
-  end
-  if r[1] ~= ARGV[3] then
-    return {'changed', r[1]}
-  end
-  if r[3] ~= '1' then
-    return {'closed'}
-  end
-  if r[4] <= now_text then
-    return {'stale'}
-  end
-  if not is_confirmed(r[5]) then
-    return {'unconfirmed'}
-  end
-  if r[6] > now_text then
-    return {'held', tonumber(r[6])}
-  end
-  if r[7] > now_text and misses_a_model() then
-    return {'missing_model'}
-  end
-  local live = '(' .. now_text
-  used = redis.call('ZCOUNT', reserved, live, '4e15') + redis.call('ZCOUNT', running, live, '4e15')
-  if used >= tonumber(r[2]) then
-    return {'full', used, tonumber(r[2])}
-  end
-  return nil
-end
-
-local refused = refusal()
 local till = string.format('%d', now + lease)
-if not refused and redis.call('ZADD', reserved, 'NX', till, token) == 1 then
+local used = redis.call('ZCOUNT', leases, string.format('(%d9', now), '+inf')
+local missing = false
+for i = 4, #ARGV do
+  local ends = redis.call('ZSCORE', gaps, ARGV[i])
+  missing = missing or (ends and tonumber(ends) > now)
+end
+
+-- The gate is the record of a node that may take jobs in one text: reign, version, and fresh_until with
+-- three more digits, its maximum.
+local gate = redis.call('HGET', record, 'gate') or ''
+local from, to = string.find(gate, wish, 1, true)
+local fresh_and_max = from == 1 and string.sub(gate, to + 1) + 0 or 0
+local free = fresh_and_max >= (now + 1) * 1000 and used < fresh_and_max % 1000
+if free and not missing and redis.call('ZADD', leases, 'NX', till .. '0', token) == 1 then
   return 'granted ' .. till .. ' ' .. (used + 1)
 end
--- Either a refusal or a token seen before, and that one has its answer whatever became of the node.
-local held = tonumber(redis.call('ZSCORE', reserved, token) or nil)
-if held and held > now and held < 4e15 then
-  return {'already', held}
+
+-- A token seen before has its answer, whatever became of the node.
+local held = tonumber(redis.call('ZSCORE', leases, token) or nil)
+if held and held % 10 ~= 9 and held > now * 10 + 9 then
+  return {'already', math.floor(held / 10)}
 end
-local runs = tonumber(redis.call('ZSCORE', running, token) or nil)
-if runs and runs > now then
-  return {'already', runs}
-end
-if held or runs then
+if held then
   return {'spent'}
 end
-return refused
+local r = redis.call('HMGET', record, 'version', 'open', 'fresh_until', 'reign', 'hold_until', 'max')
+local reign, version = string.match(wish, '^(%S*) (%S+) $')
+if not r[1] then
+  return {'unknown'}
+end
+if r[1] ~= version then
+  return {'changed', r[1]}
+end
+if r[2] ~= '1' then
+  return {'closed'}
+end
+if tonumber(r[3]) <= now then
+  return {'stale'}
+end
+-- The reign, a server's replication id, changes with every restart and every promotion: a lease that
+-- this server never saw may exist, so nothing is granted before the node has said what it runs.
+if reign == '' then
+  reign = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
+end
+if r[4] ~= reign then
+  return {'unconfirmed'}
+end
+if tonumber(r[5]) > now then
+  return {'held', tonumber(r[5])}
+end
+if missing then
+  return {'missing_model'}
+end
+if used >= tonumber(r[6]) then
+  return {'full', used, tonumber(r[6])}
+end
+redis.call('ZADD', leases, till .. '0', token)
+return 'granted ' .. till .. ' ' .. (used + 1)

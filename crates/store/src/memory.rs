@@ -7,7 +7,7 @@
 //!
 //! - `nodes` with its `feed`, and `slots` in the same shards: a grant sees the record it is for.
 //! - `jobs`, `owners`, `bus`, `once`: one file per trait.
-//! - `expiring`, `sharded`, `waiting`: what they are made of.
+//! - `expiring` on a `slab`, `prehashed`, `sharded`, `waiting`: what they are made of.
 
 use std::sync::Arc;
 
@@ -24,7 +24,9 @@ mod jobs;
 mod nodes;
 mod once;
 mod owners;
+mod prehashed;
 mod sharded;
+mod slab;
 mod slots;
 mod waiting;
 

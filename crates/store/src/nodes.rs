@@ -72,6 +72,16 @@ impl ProfileVersion {
         let digest = blake3::derive_key("lingua profile v1", &json);
         ProfileVersion(u64::from_be_bytes(digest[..8].try_into().expect("eight bytes")))
     }
+
+    /// The version as a number, for views that only compare it.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The version that such a number stands for.
+    pub fn from_bits(bits: u64) -> Self {
+        ProfileVersion(bits)
+    }
 }
 
 impl fmt::Display for ProfileVersion {

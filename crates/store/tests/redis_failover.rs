@@ -35,7 +35,12 @@ async fn when_the_primary_dies_the_link_follows_the_sentinels_to_the_new_one() -
     let store = open(&group.url()).await?;
     let node = Node::join(&store, 2).await?;
     let runs = node.run(&store).await?;
-    replicated(&group.servers()[1], &node.running_key()).await?;
+    let lease = ["ZSCORE", &node.leases_key(), &runs.to_string()];
+    eventually("the replica to have the running lease", async || {
+        let score = group.servers()[1].command(&lease).await?;
+        Ok(score.text().ends_with('5').then_some(()))
+    })
+    .await?;
 
     group.kill_primary().await?;
     lost(&store).await?;

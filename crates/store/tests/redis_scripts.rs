@@ -405,10 +405,8 @@ async fn report_times(
         Ok(())
     };
     let quiet = bench.mean(reports).await?;
-    let reserved = node.running_key().replace(":running", ":reserved");
-    for key in [&node.record_key(), &node.running_key(), &reserved] {
-        bench.server.command(&["DEL", key]).await?.into_result()?;
-    }
+    let lost = ["DEL", &node.record_key(), &node.leases_key()];
+    bench.server.command(&lost).await?.into_result()?;
     node.assert_again(&bench.store).await?;
     Ok((quiet, bench.mean(node.confirm(&bench.store, runs)).await?))
 }

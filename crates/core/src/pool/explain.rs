@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Node;
+use super::signature::Signature;
 use crate::eligibility::{Need, Route, WhyNot};
 use crate::ids::ModelId;
 use crate::lang::Lang;
@@ -19,7 +20,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    pub(super) fn of<'a>(nodes: impl Iterator<Item = &'a Node>, need: &Need) -> Self {
+    pub(super) fn of<'a>(nodes: impl Iterator<Item = Node<'a>>, need: &Need) -> Self {
         let mut explanation = Explanation::default();
         for node in nodes {
             let why = node.why_not(need);
@@ -126,13 +127,44 @@ impl<T: fmt::Display> fmt::Display for Joined<'_, T> {
 struct Probe {
     need: Need,
     abilities: Vec<(WhyNot, Ability, bool)>,
+    /// What it asks for, as far as a signature says it.
+    wanted: Signature,
+}
+
+impl Probe {
+    fn all_found(&self) -> bool {
+        self.abilities.iter().all(|(.., found)| *found)
+    }
+
+    /// Whether a node with this signature may have all the abilities.
+    fn may_pass(&self, have: &Signature) -> bool {
+        self.abilities.iter().all(|(reason, ..)| have.may_pass(*reason, &self.wanted))
+    }
+
+    /// Whether it may have one that was not found so far.
+    fn may_find(&self, have: &Signature) -> bool {
+        let mut open = self.abilities.iter().filter(|(.., found)| !found);
+        open.any(|(reason, ..)| have.may_pass(*reason, &self.wanted))
+    }
 }
 
 impl Shortage {
-    pub(super) fn of<'a>(nodes: impl Iterator<Item = &'a Node>, need: &Need) -> Option<Shortage> {
-        let mut probes = probes(need);
+    /// Looks at the nodes, each with its signature: that is all of those of whom it says that they
+    /// neither serve the pair nor have an ability that was not met before. `wanted` has what each
+    /// direction asks for.
+    pub(super) fn of<'a>(
+        nodes: impl Iterator<Item = (Node<'a>, &'a Signature)>,
+        need: &Need,
+        wanted: &[Signature],
+    ) -> Option<Shortage> {
+        let mut probes = probes(need, wanted);
         let (mut able, mut blocked) = (false, Vec::new());
-        for node in nodes {
+        for (node, have) in nodes {
+            if !probes.iter().all(|probe| probe.may_pass(have))
+                && !probes.iter().any(|probe| probe.may_find(have))
+            {
+                continue;
+            }
             let why = node.why_not(need);
             if why.is_empty() {
                 return None;
@@ -145,7 +177,7 @@ impl Shortage {
                 able = true;
                 blocked.extend(why.iter());
             }
-            for probe in &mut probes {
+            for probe in probes.iter_mut().filter(|probe| !probe.all_found()) {
                 let why = node.why_not(&probe.need);
                 for (reason, _, found) in &mut probe.abilities {
                     *found |= !why.contains(*reason);
@@ -170,10 +202,10 @@ impl Shortage {
     }
 }
 
-fn probes(need: &Need) -> Vec<Probe> {
+fn probes(need: &Need, wanted: &[Signature]) -> Vec<Probe> {
     let blank = |route: Route| Need { route, services: vec![], models: vec![], ..need.clone() };
     let mut probes = Vec::new();
-    for (src, tgt) in need.route.directions() {
+    for ((src, tgt), wanted) in need.route.directions().zip(wanted) {
         let mut abilities = vec![
             (WhyNot::Asr, Ability::Asr(src), false),
             (WhyNot::Semantic, Ability::Semantic(src), false),
@@ -184,17 +216,20 @@ fn probes(need: &Need) -> Vec<Probe> {
         if need.speech {
             abilities.push((WhyNot::Tts, Ability::Tts(tgt), false));
         }
-        probes.push(Probe { need: blank(Route::Directed(src, tgt)), abilities });
+        let need = blank(Route::Directed(src, tgt));
+        probes.push(Probe { need, abilities, wanted: *wanted });
     }
+    // Of these a signature says nothing.
+    let wanted = Signature::default();
     for kind in &need.services {
         let abilities = vec![(WhyNot::Service, Ability::Service(kind.clone()), false)];
         let need = Need { services: vec![kind.clone()], ..blank(need.route) };
-        probes.push(Probe { need, abilities });
+        probes.push(Probe { need, abilities, wanted });
     }
     for model in &need.models {
         let abilities = vec![(WhyNot::Model, Ability::Model(model.clone()), false)];
         let need = Need { models: vec![model.clone()], ..blank(need.route) };
-        probes.push(Probe { need, abilities });
+        probes.push(Probe { need, abilities, wanted });
     }
     probes
 }

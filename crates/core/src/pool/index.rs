@@ -1,9 +1,13 @@
-//! The pools themselves: dense lists of members, bounded in number and size.
+//! The pools themselves: which guilds are in each, bounded in number and size.
 
-use super::{FastMap, Node, NodeIx, SafeMap};
-use crate::eligibility::{Need, Route, WhyNot};
+use super::SafeMap;
+use super::guild::{GuildIx, Guilds, Part, Unlisted};
+use super::listing::{Entry, Listing, Place};
+use super::signature::{Sieve, Signature};
+use crate::eligibility::{Need, Route, Standing, WhyNot, why_not};
 use crate::ids::TenantId;
 use crate::limits::MAX_POOLS;
+use crate::node::NodeProfile;
 
 /// What all jobs that choose from one pool have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -19,134 +23,128 @@ pub struct PoolKey {
 pub struct PoolBounds {
     /// Pools.
     pub pools: usize,
-    /// Pools without any member. They answer questions for pairs that nobody serves, and make room
-    /// for each other only, so that such questions never push out a pool that is of use.
+    /// Pools that no node's abilities fit. They answer questions for pairs that nobody serves, and
+    /// make room for each other only, so that such questions never push out a pool that is of use.
     pub empty_pools: usize,
-    /// Members of all pools together.
+    /// Entries of all pools together, of eight bytes each: for every set of equal abilities in a
+    /// pool two, and two more whenever the nodes that have them double in number.
     pub memberships: usize,
 }
 
 impl Default for PoolBounds {
-    /// [`MAX_POOLS`], a sixteenth of them empty, and 4 million memberships: about 120 MB, or forty
-    /// pairs that all of 100,000 nodes serve.
+    /// [`MAX_POOLS`], a sixteenth of them empty, and 16 million entries: 128 MB, or eighty pairs
+    /// that all of 100,000 nodes serve of which no two have the same abilities.
     fn default() -> Self {
-        PoolBounds { pools: MAX_POOLS, empty_pools: MAX_POOLS / 16, memberships: 4_000_000 }
+        PoolBounds { pools: MAX_POOLS, empty_pools: MAX_POOLS / 16, memberships: 16_000_000 }
     }
 }
 
 /// A pool's place; reused when it made room for another.
 pub(crate) type PoolIx = u32;
 
-/// The members of one pool, in two parts: first those that may have a free slot, then those known
-/// to be full.
-///
-/// A node that fills up stays in the first part until somebody looks at it there and moves it; a
-/// node that gets a free slot moves back at once. So every move back pays for one look, placing a
-/// job costs nothing here however many pools the node is in, and a free slot is found in O(1) in a
-/// fleet that is otherwise full.
+/// Guilds that a new pool asks the predicate about: a tenth of a millisecond, and enough for the pools
+/// of any fleet but one of very many different nodes to hold nobody who does not belong there.
+const CHECKED_AT_ONCE: usize = 1024;
+
+/// The guilds of one pool. Nothing here changes when a node comes, goes, fills up or gets a free
+/// slot, unless its guild gets larger than ever or a block of it comes to life again.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(super) struct Pool {
     key: PoolKey,
     probe: Need,
-    members: Vec<NodeIx>,
-    roomy: usize,
-    position: FastMap<NodeIx, u32>,
-    /// Rises with every change of the order of members.
-    order: u64,
+    sieve: Sieve,
+    /// Never given to another pool.
+    serial: u64,
+    listings: [Listing; 2],
+    /// Entries of guilds that are gone, about.
+    dead: usize,
     last_used: u64,
 }
 
 impl Pool {
-    pub fn new(key: PoolKey) -> Self {
+    /// A pool with all guilds that pass its sieve. The predicate is asked of the first of them now,
+    /// and of the others when they are first met: this must not take long, however many there are.
+    pub fn build(key: PoolKey, guilds: &mut Guilds) -> Self {
         let probe = Need {
             route: key.route,
             speech: key.speech,
             services: Vec::new(),
             models: Vec::new(),
             tenant: TenantId::new("-").expect("a dash is an id"),
-            named: false,
+            named: true,
         };
-        let (members, position) = (Vec::new(), FastMap::default());
-        Pool { key, probe, members, roomy: 0, position, order: 0, last_used: 0 }
+        let sieve = Sieve::new(&key.route, key.speech, guilds.bits());
+        let listings = [Listing::default(), Listing::default()];
+        let mut pool = Pool { key, probe, sieve, serial: 0, listings, dead: 0, last_used: 0 };
+        let mut checks = CHECKED_AT_ONCE;
+        for (ix, _) in guilds.signatures().filter(|(_, signature)| sieve.passes(signature)) {
+            let checked = checks > 0;
+            checks = checks.saturating_sub(1);
+            if checked && !pool.admits(guilds.profile(ix)) {
+                continue;
+            }
+            let entry = Entry::new(ix, guilds.seats(ix).serial, checked);
+            for part in [Part::Free, Part::All] {
+                for block in 0..guilds.blocks(ix, part) {
+                    pool.listing_mut(part).push_only(block, entry);
+                }
+            }
+        }
+        pool.listings.iter_mut().for_each(Listing::count);
+        pool
     }
 
     pub fn key(&self) -> &PoolKey {
         &self.key
     }
 
-    /// Whether the node belongs here. Its allow-list is asked for each job, not here.
-    pub fn admits(&self, node: &Node) -> bool {
-        node.why_not(&self.probe).iter().all(|reason| reason == WhyNot::Tenant)
+    pub fn serial(&self) -> u64 {
+        self.serial
     }
 
-    pub fn members(&self) -> &[NodeIx] {
-        &self.members
+    /// Whether nodes of these abilities may belong here.
+    pub fn may_admit(&self, signature: &Signature) -> bool {
+        self.sieve.passes(signature)
     }
 
-    /// How many of the first members may have a free slot; the others are full.
-    pub fn roomy(&self) -> usize {
-        self.roomy
+    /// Whether nodes of these abilities belong here. Which tenants and jobs a node takes is asked
+    /// for each job, not here.
+    pub fn admits(&self, profile: &NodeProfile) -> bool {
+        let mut why = why_not(profile, &Standing::READY, &self.probe).iter();
+        why.all(|reason| reason == WhyNot::Tenant)
     }
 
-    pub fn order(&self) -> u64 {
-        self.order
+    pub fn listing(&self, part: Part) -> &Listing {
+        &self.listings[part as usize]
     }
 
-    pub fn reserve(&mut self, members: usize) {
-        self.members.reserve(members);
-        self.position.reserve(members);
+    pub fn listing_mut(&mut self, part: Part) -> &mut Listing {
+        &mut self.listings[part as usize]
     }
 
-    pub fn insert(&mut self, node: NodeIx, full: bool) {
-        let end = self.members.len();
-        self.members.push(node);
-        self.position.insert(node, end as u32);
-        self.order += 1;
-        if !full {
-            self.swap(end, self.roomy);
-            self.roomy += 1;
-        }
+    /// The guilds that belong here and have members.
+    pub fn guilds<'a>(&'a self, guilds: &'a Guilds) -> impl Iterator<Item = GuildIx> + 'a {
+        let mine = |e: &&Entry| e.is_checked() || self.admits(guilds.profile(e.guild));
+        self.alive(guilds).filter(mine).map(|entry| entry.guild)
     }
 
-    pub fn set_full(&mut self, node: NodeIx) {
-        if let Some(at) = self.find(node).filter(|at| *at < self.roomy) {
-            self.roomy -= 1;
-            self.swap(at, self.roomy);
-        }
+    /// How many nodes are listed, those included of whom the predicate has not been asked.
+    pub fn members(&self, guilds: &Guilds) -> usize {
+        self.alive(guilds).map(|entry| guilds.seats(entry.guild).all as usize).sum()
     }
 
-    pub fn set_roomy(&mut self, node: NodeIx) {
-        if let Some(at) = self.find(node).filter(|at| *at >= self.roomy) {
-            self.swap(at, self.roomy);
-            self.roomy += 1;
-        }
+    fn alive<'a>(&'a self, guilds: &'a Guilds) -> impl Iterator<Item = &'a Entry> {
+        // Whoever has a member has one in the first block.
+        let entries = self.listing(Part::All).entries(0).iter();
+        entries.filter(|entry| entry.is_of(guilds.seats(entry.guild).serial))
     }
 
-    fn remove(&mut self, node: NodeIx) {
-        self.set_full(node);
-        if let Some(at) = self.find(node) {
-            self.swap(at, self.members.len() - 1);
-            self.members.pop();
-            self.position.remove(&node);
-        }
+    fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
-    #[cfg(test)]
-    pub fn position_of(&self, node: NodeIx) -> Option<usize> {
-        self.find(node)
-    }
-
-    fn find(&self, node: NodeIx) -> Option<usize> {
-        self.position.get(&node).map(|at| *at as usize)
-    }
-
-    fn swap(&mut self, a: usize, b: usize) {
-        self.order += 1;
-        if a != b {
-            self.members.swap(a, b);
-            self.position.insert(self.members[a], a as u32);
-            self.position.insert(self.members[b], b as u32);
-        }
+    fn len(&self) -> usize {
+        self.listings.iter().map(Listing::len).sum()
     }
 }
 
@@ -195,59 +193,91 @@ impl Pools {
         self.slots.iter().flatten()
     }
 
-    pub fn iter_mut_with_ix(&mut self) -> impl Iterator<Item = (PoolIx, &mut Pool)> {
-        (0..).zip(&mut self.slots).filter_map(|(at, pool)| Some((at, pool.as_mut()?)))
+    /// Lists a block of a guild in every pool in which the guild may belong.
+    pub fn list(&mut self, guild: GuildIx, guilds: &Guilds, part: Part, block: usize) {
+        let entry = Entry::new(guild, guilds.seats(guild).serial, false);
+        let signature = guilds.signature(guild);
+        for pool in self.slots.iter_mut().flatten().filter(|pool| pool.may_admit(signature)) {
+            pool.listing_mut(part).push(block, entry);
+            self.memberships += 1;
+        }
     }
 
-    pub fn leave(&mut self, at: PoolIx, node: NodeIx) {
-        self.get_mut(at).remove(node);
+    /// Lists a block again in a pool that took it off the list, if that pool is still there.
+    pub fn list_again(&mut self, note: &Unlisted, part: Part, entry: Entry) {
+        let pool = self.slots[note.pool as usize].as_mut();
+        if let Some(pool) = pool.filter(|pool| pool.serial == note.pool_serial) {
+            pool.listing_mut(part).push(usize::from(note.block), entry);
+            self.memberships += 1;
+        }
+    }
+
+    /// Takes an entry off a list.
+    pub fn unlist(&mut self, at: PoolIx, part: Part, place: &Place) {
+        self.get_mut(at).listing_mut(part).remove(place);
         self.memberships -= 1;
     }
 
-    pub fn joined(&mut self, pools: usize) {
-        self.memberships += pools;
-    }
-
-    /// Which pools must go before one with so many members comes.
-    pub fn make_room(&self, members: usize) -> Vec<PoolIx> {
-        let mut by_age = self.by_age();
-        let mut gone = Vec::new();
-        if members == 0 {
-            let empty = by_age.iter().filter(|at| self.get(**at).members.is_empty());
-            let over = (empty.clone().count() + 1).saturating_sub(self.bounds.empty_pools);
-            gone.extend(empty.take(over));
-            by_age.retain(|at| !gone.contains(at));
+    /// A guild was closed. Its entries mean nothing any more and go when they are half of a pool.
+    pub fn forget(&mut self, signature: &Signature, blocks: usize, guilds: &Guilds) {
+        for pool in self.slots.iter_mut().flatten().filter(|pool| pool.may_admit(signature)) {
+            pool.dead += blocks;
+            let before = pool.len();
+            if pool.dead * 2 > before {
+                let alive = |e: &Entry| e.is_of(guilds.seats(e.guild).serial);
+                pool.listings.iter_mut().for_each(|listing| listing.retain(alive));
+                pool.dead = 0;
+                self.memberships -= before - pool.len();
+            }
         }
-        let over = (by_age.len() + 1).saturating_sub(self.bounds.pools);
-        gone.extend(by_age.drain(..over.min(by_age.len())));
-        let freed: usize = gone.iter().map(|at| self.get(*at).members.len()).sum();
-        gone.extend(self.largest_first_out(by_age, self.memberships - freed + members, 0));
-        gone
     }
 
-    /// Which pools must go because joining nodes made them too large together; one always stays.
-    pub fn over_bounds(&self) -> Vec<PoolIx> {
+    pub fn is_gone(&self, note: &Unlisted) -> bool {
+        let pool = self.slots[note.pool as usize].as_ref();
+        pool.is_none_or(|pool| pool.serial != note.pool_serial)
+    }
+
+    /// Puts a new pool in, and others out as far as they are too many with it.
+    pub fn add(&mut self, mut pool: Pool) -> PoolIx {
+        if pool.is_empty() {
+            let mut empty = self.by_age();
+            empty.retain(|at| self.get(*at).is_empty());
+            let over = (empty.len() + 1).saturating_sub(self.bounds.empty_pools);
+            empty.into_iter().take(over).for_each(|at| self.remove(at));
+        }
+        while self.by_key.len() >= self.bounds.pools.max(1) {
+            let oldest = self.by_key.values().min_by_key(|at| self.get(**at).last_used);
+            let oldest = *oldest.expect("at least one");
+            self.remove(oldest);
+        }
+        let at = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as PoolIx
+        });
+        self.uses += 1;
+        (pool.serial, pool.last_used) = (self.uses, self.uses);
+        self.memberships += pool.len();
+        self.by_key.insert(pool.key, at);
+        self.slots[at as usize] = Some(pool);
+        self.keep_bounds();
+        at
+    }
+
+    /// Puts out the longest unused of the pools that have entries, until all together are within
+    /// bounds; the latest stays whatever its size.
+    pub fn keep_bounds(&mut self) {
         if self.memberships <= self.bounds.memberships {
-            return Vec::new();
+            return;
         }
-        self.largest_first_out(self.by_age(), self.memberships, 1)
-    }
-
-    /// The longest unused pools with members, until `total` is within bounds or `stay` are left.
-    fn largest_first_out(&self, by_age: Vec<PoolIx>, total: usize, stay: usize) -> Vec<PoolIx> {
-        let mut excess = total.saturating_sub(self.bounds.memberships);
-        let filled: Vec<PoolIx> =
-            by_age.into_iter().filter(|at| !self.get(*at).members.is_empty()).collect();
-        let may_go = filled.len().saturating_sub(stay);
-        let mut gone = Vec::new();
-        for at in filled.into_iter().take(may_go) {
-            if excess == 0 {
+        let mut filled = self.by_age();
+        filled.retain(|at| !self.get(*at).is_empty());
+        filled.pop();
+        for at in filled {
+            if self.memberships <= self.bounds.memberships {
                 break;
             }
-            excess = excess.saturating_sub(self.get(at).members.len());
-            gone.push(at);
+            self.remove(at);
         }
-        gone
     }
 
     fn by_age(&self) -> Vec<PoolIx> {
@@ -256,27 +286,10 @@ impl Pools {
         all
     }
 
-    /// The place the next pool will have.
-    pub fn vacancy(&mut self) -> PoolIx {
-        self.vacant.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            (self.slots.len() - 1) as PoolIx
-        })
-    }
-
-    pub fn add(&mut self, at: PoolIx, mut pool: Pool) {
-        self.uses += 1;
-        pool.last_used = self.uses;
-        self.memberships += pool.members.len();
-        self.by_key.insert(pool.key, at);
-        self.slots[at as usize] = Some(pool);
-    }
-
-    pub fn take(&mut self, at: PoolIx) -> Pool {
+    fn remove(&mut self, at: PoolIx) {
         let pool = self.slots[at as usize].take().expect("named pools are there");
         self.by_key.remove(&pool.key);
-        self.memberships -= pool.members.len();
+        self.memberships -= pool.len();
         self.vacant.push(at);
-        pool
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::PoolIx;
+use super::guild::GuildIx;
+use super::{Fleet, NodeIx};
 use crate::eligibility::{Need, Standing, WhyNots, eligible, why_not};
 use crate::ids::NodeId;
 use crate::node::{Health, NodeProfile};
@@ -11,24 +12,24 @@ use crate::slots::Usage;
 
 /// Which state of a node's profile a decision was made on. The store grants a slot only if it is
 /// still the current one. Only ever compared.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct ProfileVersion(Arc<str>);
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ProfileVersion(u64);
 
 impl ProfileVersion {
-    /// The version with this name.
-    pub fn new(text: impl AsRef<str>) -> Self {
-        ProfileVersion(Arc::from(text.as_ref()))
+    /// The version with this number.
+    pub fn new(number: u64) -> Self {
+        ProfileVersion(number)
     }
 
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
+    /// The number.
+    pub fn get(self) -> u64 {
+        self.0
     }
 }
 
 impl fmt::Debug for ProfileVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ProfileVersion({})", self.0)
+        write!(f, "ProfileVersion({:016x})", self.0)
     }
 }
 
@@ -46,102 +47,161 @@ pub struct NodeEntry {
 }
 
 /// A node as this instance sees it.
-#[derive(Debug)]
-pub struct Node {
-    pub(super) id: NodeId,
-    /// Never given to another node, nor to this one after it left and came back.
-    pub(super) serial: u64,
-    pub(super) profile: Arc<NodeProfile>,
-    pub(super) version: ProfileVersion,
-    pub(super) standing: Standing,
-    pub(super) used: u32,
-    pub(super) max: u32,
-    pub(super) latency_ms: Option<u32>,
-    /// The pools it is in.
-    pub(super) pools: Vec<PoolIx>,
-    /// Those of them that list it among the full ones.
-    pub(super) full_in: Vec<PoolIx>,
+#[derive(Clone, Copy)]
+pub struct Node<'a> {
+    pub(super) fleet: &'a Fleet,
+    pub(super) ix: NodeIx,
 }
 
-impl Node {
+impl<'a> Node<'a> {
     /// Its name.
-    pub fn id(&self) -> &NodeId {
-        &self.id
+    pub fn id(&self) -> &'a NodeId {
+        self.fleet.name(self.ix)
     }
 
     /// What it can do.
-    pub fn profile(&self) -> &Arc<NodeProfile> {
-        &self.profile
+    pub fn profile(&self) -> &'a Arc<NodeProfile> {
+        &self.about().profile
     }
 
     /// Which state of the profile this is.
-    pub fn version(&self) -> &ProfileVersion {
-        &self.version
+    pub fn version(&self) -> &'a ProfileVersion {
+        &self.fleet.versions[self.ix as usize]
     }
 
     /// What it is at the moment.
-    pub fn standing(&self) -> &Standing {
-        &self.standing
+    pub fn standing(&self) -> &'a Standing {
+        &self.about().standing
     }
 
     /// Slots taken, as far as this instance knows.
     pub fn used(&self) -> u32 {
-        self.used
+        self.fleet.load(self.ix).used()
     }
 
     /// Slots it has.
     pub fn max(&self) -> u32 {
-        self.max
+        self.fleet.load(self.ix).max()
     }
 
     /// Whether no slot is left, as far as this instance knows.
     pub fn is_full(&self) -> bool {
-        self.used >= self.max
+        self.fleet.load(self.ix).is_full()
     }
 
     /// How long its recent jobs took, the latest weighing most; `None` before the first.
     pub fn latency_ms(&self) -> Option<u32> {
-        self.latency_ms
+        self.about().latency_ms
     }
 
     /// Every reason why it may not take the job.
     pub fn why_not(&self, need: &Need) -> WhyNots {
-        why_not(&self.profile, &self.standing, need)
+        why_not(self.profile(), self.standing(), need)
     }
 
     pub(crate) fn may_take(&self, need: &Need) -> bool {
-        eligible(&self.profile, &self.standing, need)
+        eligible(self.profile(), self.standing(), need)
     }
 
-    pub(super) fn brief(&self) -> Brief {
-        let share = (u64::from(self.used) << 23) / u64::from(self.max.max(1));
-        let latency = self.latency_ms.map_or(0, |ms| 32 - ms.leading_zeros());
-        Brief {
-            serial: self.serial,
-            rank: (share.min((1 << 24) - 1) as u32) << 6 | latency,
-            full: self.is_full(),
-            open: self.profile.tenants.is_none(),
-        }
+    #[cfg(test)]
+    pub(super) fn load(&self) -> Load {
+        self.fleet.load(self.ix)
     }
-}
 
-/// What choosing looks at first, packed so that the look at one of very many nodes waits for one
-/// line of memory and not for several.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Brief {
     /// Never given to another node, nor to this one after it left and came back.
-    pub serial: u64,
-    /// The lower the better, 30 bits: load share, then latency. Latencies within a factor of two
-    /// are equal, so that noise does not turn into a preference for one node; a node without any
-    /// is taken as quick until it has shown otherwise.
-    pub rank: u32,
-    /// No slot is left, as far as this instance knows.
-    pub full: bool,
-    /// Takes everybody's jobs.
-    pub open: bool,
+    pub(crate) fn serial(&self) -> u64 {
+        self.about().serial
+    }
+
+    fn about(&self) -> &'a About {
+        self.fleet.about(self.ix)
+    }
 }
 
-/// Standing as far as it decides about pools.
-pub(super) fn availability(standing: &Standing) -> bool {
-    standing.health == Health::Ready && standing.fresh && !standing.overloaded
+impl fmt::Debug for Node<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Node({} {}/{})", self.id(), self.used(), self.max())
+    }
+}
+
+/// Where a node belongs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Post {
+    /// All nodes of its abilities.
+    pub guild: GuildIx,
+    /// Its seat there; [`NO_SEAT`] while it takes no jobs, or only those that name it.
+    pub seat: u32,
+}
+
+pub(super) const NO_SEAT: u32 = u32::MAX;
+
+/// What is asked of a node less often.
+#[derive(Debug)]
+pub(super) struct About {
+    pub profile: Arc<NodeProfile>,
+    pub standing: Standing,
+    pub latency_ms: Option<u32>,
+    pub serial: u64,
+}
+
+impl About {
+    /// Whether jobs that do not name the node may go to it.
+    pub fn takes_jobs(&self) -> bool {
+        let Standing { health, fresh, overloaded, .. } = self.standing;
+        health == Health::Ready && fresh && !overloaded && !self.profile.private
+    }
+}
+
+/// What choosing reads of every node it looks at, in four bytes, so that those of very many nodes stay
+/// close to the processor: slots taken and slots there are, how long jobs take, and whether anybody's
+/// job is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Load(u32);
+
+/// Four times as many slots as a node may have: what is above it is as good as this.
+const MOST: u32 = (1 << 10) - 1;
+
+impl Load {
+    pub(super) fn set_slots(&mut self, used: u32, max: u32) {
+        self.0 = used.min(MOST) << 20 | max.min(MOST) << 10 | self.0 & MOST;
+    }
+
+    /// Latencies within a factor of two are equal, so that noise does not turn into a preference for
+    /// one node; a node without any is taken as quick until it has shown otherwise.
+    pub(super) fn set_latency(&mut self, latency_ms: Option<u32>) {
+        let doublings = latency_ms.map_or(0, |ms| u32::BITS - ms.leading_zeros());
+        self.0 = self.0 & !0x7e | doublings << 1;
+    }
+
+    pub(super) fn set_open(&mut self, open: bool) {
+        self.0 = self.0 & !1 | u32::from(open);
+    }
+
+    pub fn used(self) -> u32 {
+        self.0 >> 20
+    }
+
+    pub fn max(self) -> u32 {
+        self.0 >> 10 & MOST
+    }
+
+    pub fn is_full(self) -> bool {
+        self.used() >= self.max()
+    }
+
+    pub fn is_idle(self) -> bool {
+        self.used() == 0
+    }
+
+    /// Takes everybody's jobs.
+    pub fn is_open(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    /// The lower the better, below 2^27: load share, then latency.
+    pub fn rank(self) -> u32 {
+        // The shares of any two numbers of slots below 1024 differ by more than 2^-20.
+        let share = (u64::from(self.used()) << 20) / u64::from(self.max().max(1));
+        (share.min(1 << 20) as u32) << 6 | self.0 >> 1 & 0x3f
+    }
 }

@@ -51,6 +51,11 @@ impl Tags {
         }
     }
 
+    /// The tag that stands for `wanted` in pools.
+    pub fn nearest(&self, wanted: &Lang) -> Lang {
+        self.narrow(wanted).unwrap_or_else(|| Lang::new(UNMENTIONED).expect("a tag"))
+    }
+
     /// See [`super::Fleet::key`]. Also says whether every member of that pool has all that the pair
     /// asks for. It is not so for two tags that fall into one: they make a pair that needs no
     /// translation, whose pool holds all that serve the two and maybe more.
@@ -68,9 +73,8 @@ impl Tags {
                     Some(tgt) => (Route::Directed(src, tgt), (src == tgt) == (from == into)),
                     None if speech || self.translate_anything == 0 => return None,
                     None => {
-                        let anything = Lang::new(UNMENTIONED).expect("a tag");
                         let exact = !self.mentions.contains_key(UNMENTIONED);
-                        (Route::Directed(src, anything), exact)
+                        (Route::Directed(src, self.nearest(&into)), exact)
                     }
                 }
             }

@@ -2,7 +2,7 @@
 
 /// A stream of numbers that follows from 64 bits (SplitMix64).
 #[derive(Clone, Debug)]
-pub(super) struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
     pub fn new(bits: u64) -> Self {

@@ -5,7 +5,8 @@ use crate::eligibility::{Standing, WhyNot};
 use crate::ids::TenantId;
 use crate::node::{Declaration, Health, NmtPairs};
 use crate::pool::ProfileVersion;
-use crate::pool::tests::{assert_sound, entry, fleet, id, lang, need, pair, writes};
+use crate::pool::assert_sound;
+use crate::pool::tests::{entry, fleet, id, lang, need, pair, writes};
 
 fn policy() -> SelectPolicy {
     SelectPolicy { sample_k: 4, scan_bound: 10_000, exposure_cap_percent: 100 }
@@ -316,10 +317,10 @@ fn the_few_nodes_that_a_job_may_use_are_found_in_a_pool_of_others() {
 fn a_candidate_carries_the_profile_it_was_judged_on() {
     let mut fleet = fleet(1, 1);
     let mut newer = entry(writes(&["en", "zh"], 1));
-    newer.version = ProfileVersion::new("2");
+    newer.version = ProfileVersion::new(2);
     fleet.put(id("n0"), newer);
     let candidate = select(Wish::default(), 1).next(&mut fleet).unwrap();
-    assert_eq!(candidate.version.as_str(), "2");
+    assert_eq!(candidate.version.get(), 2);
 }
 
 /// While a job waits for the store, others come and go.

@@ -64,6 +64,11 @@ impl Heard {
         self.by_node.push((node.clone(), 1));
     }
 
+    /// Whether the node is one of [`Heard::over_cap`].
+    pub(super) fn is_over_cap(&self, node: &NodeId, percent: u8) -> bool {
+        percent < 100 && self.over_cap(percent).any(|id| id == node)
+    }
+
     /// The nodes that would have heard more than the share with one utterance more. Who has heard
     /// nothing is not among them, however short the conversation.
     pub(super) fn over_cap(&self, percent: u8) -> impl Iterator<Item = &NodeId> {

@@ -1,10 +1,12 @@
 //! How one instance tells another.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use foldhash::fast::RandomState;
 use lingua_core::{InstanceId, Moment};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -30,6 +32,8 @@ pub(super) struct Bus {
 struct State {
     alive: Map<InstanceId, Presence>,
     inboxes: Map<Instance, Inbox>,
+    /// Of the envelopes' ids.
+    hasher: RandomState,
     /// The number of the last envelope in any inbox, so that none is ever used twice.
     last: u64,
 }
@@ -82,14 +86,15 @@ impl State {
             return Posting::Gone;
         }
         let Some(inbox) = self.inboxes.get_mut(to) else { return Posting::Gone };
-        if inbox.seen.get(now, &letter.id).is_some() {
+        let hash = self.hasher.hash_one(letter.id);
+        if inbox.seen.get(now, hash, &letter.id).is_some() {
             return Posting::Posted;
         }
         if inbox.letters.len() >= INBOX_CAPACITY {
             return Posting::Full;
         }
         self.last += 1;
-        inbox.seen.put(now, letter.id, (), letter.not_after);
+        inbox.seen.put(now, hash, letter.id, (), letter.not_after);
         inbox.letters.insert(self.last, letter);
         Posting::Posted
     }

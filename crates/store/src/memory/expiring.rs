@@ -3,111 +3,164 @@
 //! An entry that is over is not found any more, whether it still takes room or not. Every write also
 //! removes a few that are over, more than it can add, so the room taken follows what is alive.
 
-use std::collections::BTreeMap;
-use std::collections::hash_map::{Entry, HashMap};
-use std::hash::Hash;
+use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use lingua_core::Moment;
+
+use super::slab::{Place, Slab};
 
 /// Entries looked at by one write. One would keep pace; more shrink what a burst left behind, and
 /// still cost well under a microsecond.
 pub(super) const SWEPT_PER_WRITE: usize = 8;
 
-/// Ends are kept to within so many milliseconds: what is over does not take room for much longer, and
-/// there are few lists.
-const GRAIN_MS: u64 = 16;
+/// An entry may take room for this part of its time longer than it lasts: there are few lists of ends
+/// then, and what ends at about the same time is swept together.
+const GRAINS: u64 = 64;
 
 /// The maps of the embedded store.
 pub(super) type Map<K, V> = HashMap<K, V, RandomState>;
 
 /// Keys in the order of their ends, coarsely: both ways in constant time.
 pub(super) struct Ends<K> {
-    lists: BTreeMap<u64, Vec<K>>,
-    /// Nothing is over before this, so most looks end here.
-    earliest: u64,
+    /// What is over, taken from the lists and to be handed out.
+    over: Vec<K>,
+    /// The list that was written to last, and its end: most ends come in the order of time.
+    open: (Moment, Vec<K>),
+    /// The other lists by their ends.
+    lists: BTreeMap<Moment, Vec<K>>,
+    /// Nothing in any list is over before this, so most looks end here.
+    earliest: Moment,
 }
+
+/// An end that does not come.
+const NEVER: Moment = Moment::from_millis(u64::MAX);
 
 impl<K> Default for Ends<K> {
     fn default() -> Self {
-        Ends { lists: BTreeMap::new(), earliest: u64::MAX }
+        let open = (NEVER, Vec::new());
+        Ends { over: Vec::new(), open, lists: BTreeMap::new(), earliest: NEVER }
     }
 }
 
 impl<K> Ends<K> {
     /// Notes that `key` ends at `until`.
-    pub(super) fn push(&mut self, until: Moment, key: K) {
-        let end = until.as_millis() / GRAIN_MS + 1;
-        self.earliest = self.earliest.min(end);
-        self.lists.entry(end).or_default().push(key);
+    pub(super) fn push(&mut self, now: Moment, until: Moment, key: K) {
+        let end = listed_end(now, until);
+        if self.open.0 != end {
+            self.turn_to(end);
+        }
+        self.open.1.push(key);
     }
 
     /// Takes out one key whose end was before `now`.
     pub(super) fn pop(&mut self, now: Moment) -> Option<K> {
-        let due = now.as_millis() / GRAIN_MS;
-        if self.earliest > due {
-            return None;
+        if self.over.is_empty() && self.earliest <= now {
+            self.take_over(now);
         }
-        let Some(mut first) = self.lists.first_entry() else {
-            self.earliest = u64::MAX;
-            return None;
-        };
-        self.earliest = *first.key();
-        if self.earliest > due {
-            return None;
+        self.over.pop()
+    }
+
+    /// Makes the list of this end the one that is written to.
+    fn turn_to(&mut self, end: Moment) {
+        self.earliest = self.earliest.min(end);
+        let next = self.lists.remove(&end);
+        let before = std::mem::replace(&mut self.open.0, end);
+        if !self.open.1.is_empty() {
+            let list = std::mem::replace(&mut self.open.1, next.unwrap_or_default());
+            self.lists.insert(before, list);
+        } else if let Some(next) = next {
+            self.open.1 = next;
         }
-        let key = first.get_mut().pop();
-        if first.get().is_empty() {
-            first.remove();
+    }
+
+    /// Takes the earliest list, if it is over.
+    fn take_over(&mut self, now: Moment) {
+        let open = if self.open.1.is_empty() { NEVER } else { self.open.0 };
+        let first = self.lists.first_key_value().map_or(NEVER, |(end, _)| *end);
+        self.earliest = open.min(first);
+        if self.earliest > now {
+            return;
         }
-        key
+        if open < first {
+            // What was emptied goes on as the open list, with its room.
+            std::mem::swap(&mut self.over, &mut self.open.1);
+            self.open.0 = NEVER;
+        } else if let Some(list) = self.lists.remove(&first) {
+            self.over = list;
+        }
     }
 }
 
-/// A map from keys to values, each until a moment.
+/// The end of the list for what lasts from `now` to `until`: not before that, and later by less than
+/// its part.
+fn listed_end(now: Moment, until: Moment) -> Moment {
+    let part = until.as_millis().saturating_sub(now.as_millis()) / GRAINS;
+    let grain = 1 << part.max(1).ilog2();
+    Moment::from_millis(until.as_millis().checked_next_multiple_of(grain).unwrap_or(u64::MAX))
+}
+
+/// A map from keys to values, each until a moment. It is given the hash of a key along with the key:
+/// whoever has a map has found it by that hash already.
 ///
 /// Only sweeping takes an entry out, so each has exactly one place among the ends, however often it
 /// is written again.
 pub(super) struct Expiring<K, V> {
-    entries: Map<K, Lasting<V>>,
-    ends: Ends<K>,
+    places: HashTable<Place>,
+    entries: Slab<Lasting<K, V>>,
+    ends: Ends<Place>,
 }
 
-struct Lasting<V> {
-    value: V,
+/// In this order, so that a sweep asks for both halves of an entry at once: it drops the value in the
+/// first, and the next entry is written over both.
+#[repr(C)]
+struct Lasting<K, V> {
     until: Moment,
+    value: V,
+    hash: u64,
+    key: K,
 }
 
 impl<K, V> Default for Expiring<K, V> {
     fn default() -> Self {
-        Expiring { entries: Map::default(), ends: Ends::default() }
+        Expiring { places: HashTable::new(), entries: Slab::default(), ends: Ends::default() }
     }
 }
 
-impl<K: Clone + Eq + Hash, V> Expiring<K, V> {
+impl<K: Eq, V> Expiring<K, V> {
     /// The value of `key`, unless it is over.
-    pub(super) fn get(&self, now: Moment, key: &K) -> Option<&V> {
-        let entry = self.entries.get(key).filter(|entry| entry.until > now)?;
-        Some(&entry.value)
+    pub(super) fn get(&self, now: Moment, hash: u64, key: &K) -> Option<&V> {
+        let place = self.places.find(hash, |place| self.entries.at(*place).key == *key)?;
+        let entry = self.entries.at(*place);
+        (entry.until > now).then_some(&entry.value)
     }
 
     /// The value of `key` to change, unless it is over. Its end stays.
-    pub(super) fn get_mut(&mut self, now: Moment, key: &K) -> Option<&mut V> {
-        let entry = self.entries.get_mut(key).filter(|entry| entry.until > now)?;
-        Some(&mut entry.value)
+    pub(super) fn get_mut(&mut self, now: Moment, hash: u64, key: &K) -> Option<&mut V> {
+        let place = self.places.find(hash, |place| self.entries.at(*place).key == *key)?;
+        let entry = self.entries.at_mut(*place);
+        (entry.until > now).then_some(&mut entry.value)
     }
 
     /// Puts `value` under `key` until then, over whatever was there.
-    pub(super) fn put(&mut self, now: Moment, key: K, value: V, until: Moment) {
+    pub(super) fn put(&mut self, now: Moment, hash: u64, key: K, value: V, until: Moment) {
         self.sweep(now);
-        let value = Lasting { value, until };
-        match self.entries.entry(key) {
-            Entry::Occupied(mut slot) => {
-                slot.insert(value);
+        match self.places.entry(
+            hash,
+            |place| self.entries.at(*place).key == key,
+            |place| self.entries.at(*place).hash,
+        ) {
+            Entry::Occupied(place) => {
+                let entry = self.entries.at_mut(*place.get());
+                entry.value = value;
+                entry.until = until;
             }
-            Entry::Vacant(slot) => {
-                self.ends.push(until, slot.key().clone());
-                slot.insert(value);
+            Entry::Vacant(free) => {
+                let place = self.entries.insert(Lasting { hash, until, key, value });
+                free.insert(place);
+                self.ends.push(now, until, place);
             }
         }
     }
@@ -116,44 +169,63 @@ impl<K: Clone + Eq + Hash, V> Expiring<K, V> {
     pub(super) fn put_new(
         &mut self,
         now: Moment,
+        hash: u64,
         key: K,
         until: Moment,
         value: impl FnOnce() -> V,
     ) -> Option<&V> {
         self.sweep(now);
-        match self.entries.entry(key) {
-            Entry::Occupied(slot) => {
-                let entry = slot.into_mut();
+        match self.places.entry(
+            hash,
+            |place| self.entries.at(*place).key == key,
+            |place| self.entries.at(*place).hash,
+        ) {
+            Entry::Occupied(place) => {
+                let entry = self.entries.at_mut(*place.get());
                 if entry.until > now {
                     return Some(&entry.value);
                 }
-                *entry = Lasting { value: value(), until };
+                entry.value = value();
+                entry.until = until;
             }
-            Entry::Vacant(slot) => {
-                self.ends.push(until, slot.key().clone());
-                slot.insert(Lasting { value: value(), until });
+            Entry::Vacant(free) => {
+                let place = self.entries.insert(Lasting { hash, until, key, value: value() });
+                free.insert(place);
+                self.ends.push(now, until, place);
             }
         }
         None
     }
 
+    /// Step by step for all of them instead of one after the other: what is over was not looked at
+    /// for long, and the processor then waits for several places of the memory at once.
     fn sweep(&mut self, now: Moment) {
+        let mut over = [(Place::default(), 0); SWEPT_PER_WRITE];
+        let mut found = 0;
         for _ in 0..SWEPT_PER_WRITE {
-            let Some(key) = self.ends.pop(now) else { return };
-            let Entry::Occupied(slot) = self.entries.entry(key) else { continue };
-            let until = slot.get().until;
+            let Some(place) = self.ends.pop(now) else { break };
+            let Lasting { until, hash, .. } = *self.entries.at(place);
+            over[found] = (place, hash);
             if until > now {
-                self.ends.push(until, slot.key().clone());
+                self.ends.push(now, until, place);
             } else {
-                slot.remove();
+                found += 1;
             }
+        }
+        for (place, hash) in &over[..found] {
+            if let Ok(entry) = self.places.find_entry(*hash, |known| known == place) {
+                entry.remove();
+            }
+        }
+        for (place, _) in &over[..found] {
+            self.entries.remove(*place);
         }
     }
 
     /// Entries that take room, over or not.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.entries.len()
+        self.places.len()
     }
 }
 
@@ -167,19 +239,24 @@ mod tests {
         Moment::from_millis(ms)
     }
 
+    fn hash(n: u64) -> u64 {
+        n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
     fn noted<K, V>(map: &Expiring<K, V>) -> usize {
-        map.ends.lists.values().map(Vec::len).sum()
+        let Ends { over, open, lists, .. } = &map.ends;
+        over.len() + open.1.len() + lists.values().map(Vec::len).sum::<usize>()
     }
 
     #[test]
     fn an_entry_is_not_found_from_its_end_on() {
         let mut map = Expiring::default();
-        map.put(at(0), 1, 'a', at(10));
-        assert_eq!(map.get(at(9), &1), Some(&'a'));
-        assert_eq!(map.get(at(10), &1), None);
-        assert_eq!(map.put_new(at(9), 1, at(20), || 'b'), Some(&'a'));
-        assert_eq!(map.put_new(at(10), 1, at(20), || 'b'), None);
-        assert_eq!(map.get(at(10), &1), Some(&'b'));
+        map.put(at(0), 1, 1, 'a', at(10));
+        assert_eq!(map.get(at(9), 1, &1), Some(&'a'));
+        assert_eq!(map.get(at(10), 1, &1), None);
+        assert_eq!(map.put_new(at(9), 1, 1, at(20), || 'b'), Some(&'a'));
+        assert_eq!(map.put_new(at(10), 1, 1, at(20), || 'b'), None);
+        assert_eq!(map.get(at(10), 1, &1), Some(&'b'));
     }
 
     #[test]
@@ -188,7 +265,7 @@ mod tests {
         let life = Duration::from_secs(10);
         for n in 0..100_000_u64 {
             let now = at(n);
-            map.put(now, n, (), now + life);
+            map.put(now, hash(n), n, (), now + life);
         }
         assert!(map.len() < 12_000, "10 s of 1000 a second and what a second adds: {}", map.len());
         assert_eq!(noted(&map), map.len());
@@ -198,10 +275,10 @@ mod tests {
     fn a_burst_is_swept_by_the_few_writes_that_follow() {
         let mut map = Expiring::default();
         for n in 0..8_000_u64 {
-            map.put(at(0), n, (), at(1));
+            map.put(at(0), hash(n), n, (), at(1));
         }
         for n in 0..1_001_u64 {
-            map.put(at(60_000), 10_000 + n, (), at(120_000));
+            map.put(at(60_000), hash(10_000 + n), 10_000 + n, (), at(120_000));
         }
         assert_eq!(map.len(), 1_001);
     }
@@ -211,9 +288,9 @@ mod tests {
         let mut map = Expiring::default();
         for n in 0..10_000_u64 {
             let now = at(n * 100);
-            map.put(now, "key", n, now + Duration::from_secs(5));
+            map.put(now, 1, "key", n, now + Duration::from_secs(5));
         }
         assert_eq!((map.len(), noted(&map)), (1, 1));
-        assert!(map.get(at(1_000_000), &"key").is_some());
+        assert!(map.get(at(1_000_000), 1, &"key").is_some());
     }
 }

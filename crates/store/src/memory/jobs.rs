@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lingua_core::job::JobState;
 use lingua_core::limits::MAX_ATTEMPTS;
-use lingua_core::{JobId, Moment, NodeId, RequestId, SessionKey, TenantId, TurnId};
+use lingua_core::{JobId, LeaseToken, Moment, NodeId, RequestId, SessionKey, TenantId, TurnId};
 use parking_lot::Mutex;
 
 use super::MemoryStore;
@@ -19,17 +19,36 @@ use crate::jobs::{
 
 #[derive(Default)]
 pub(super) struct Jobs {
-    /// Each in its own place: a map of large entries would be slow to grow and to walk.
-    records: Sharded<Expiring<JobId, Box<Job>>, 16>,
+    records: Sharded<Expiring<JobId, Job>, 16>,
     watched: Mutex<Watched>,
     requests: Sharded<Expiring<(TenantId, RequestId), JobId>, 16>,
     turns: Sharded<Expiring<(SessionKey, TurnId), NodeId>, 16>,
 }
 
+/// A record. There are as many as jobs in the time that one is remembered, so it is small: with its
+/// key and its end, two cache lines.
 struct Job {
-    record: JobRecord,
+    session: SessionKey,
+    rare: Option<Box<Rare>>,
+    /// The node of the current or last assignment.
+    node: Option<NodeId>,
+    /// The number of the current or last attempt; none counts as zero.
+    attempt: u32,
+    state: JobState,
     /// Who ended it; its assignment does not change any more after that.
     ended_by: Option<Ender>,
+    deadline: Moment,
+    /// Of the token of the current or last assignment.
+    nonce: u128,
+}
+
+/// What most jobs do not have.
+#[derive(Default)]
+struct Rare {
+    /// Of an ending with a code.
+    code: String,
+    /// Of an assignment whose token names another job than the record's.
+    token_job: Option<JobId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,63 +59,102 @@ enum Ender {
 
 impl Job {
     fn new(new: &NewJob<'_>, deadline: Moment) -> Self {
-        let state = if new.first.is_some() { JobState::Dispatched } else { JobState::New };
-        let record = JobRecord {
+        let mut job = Job {
             session: new.session.clone(),
-            state,
-            assignment: new.first.clone(),
+            rare: None,
+            node: None,
+            attempt: 0,
+            state: JobState::New,
+            ended_by: None,
             deadline,
-            code: String::new(),
+            nonce: 0,
         };
-        Job { record, ended_by: None }
-    }
-
-    /// The number of the current or last attempt; none counts as zero.
-    fn attempt(&self) -> u32 {
-        self.record.assignment.as_ref().map_or(0, |assignment| assignment.token.attempt)
-    }
-
-    fn assign(&mut self, assignment: &Assignment, max_attempts: u32) -> Assign {
-        if self.record.state.is_terminal() {
-            return Assign::Ended(self.record.state);
+        if let Some(first) = &new.first {
+            job.take(&new.id, first);
         }
-        if self.record.assignment.as_ref() == Some(assignment) {
+        job
+    }
+
+    fn record(&self, id: &JobId) -> JobRecord {
+        let assignment = self.node.as_ref().map(|node| {
+            let (attempt, nonce) = (self.attempt, self.nonce);
+            let token = LeaseToken { job: self.token_job(id), attempt, nonce };
+            Assignment { node: node.clone(), token }
+        });
+        let code = self.code().to_owned();
+        let session = self.session.clone();
+        JobRecord { session, state: self.state, assignment, deadline: self.deadline, code }
+    }
+
+    fn code(&self) -> &str {
+        self.rare.as_ref().map_or("", |rare| &rare.code)
+    }
+
+    fn token_job(&self, id: &JobId) -> JobId {
+        self.rare.as_ref().and_then(|rare| rare.token_job).unwrap_or(*id)
+    }
+
+    /// Whether `assignment` is the current one.
+    fn has(&self, id: &JobId, assignment: &Assignment) -> bool {
+        let Assignment { node, token } = assignment;
+        self.nonce == token.nonce
+            && self.attempt == token.attempt
+            && self.node.as_ref() == Some(node)
+            && self.token_job(id) == token.job
+    }
+
+    /// Makes `assignment` the current one.
+    fn take(&mut self, id: &JobId, assignment: &Assignment) {
+        let Assignment { node, token } = assignment;
+        let token_job = (token.job != *id).then_some(token.job);
+        self.rare = token_job.map(|_| Box::new(Rare { code: String::new(), token_job }));
+        self.node = Some(node.clone());
+        self.attempt = token.attempt;
+        self.nonce = token.nonce;
+        self.state = JobState::Dispatched;
+    }
+
+    fn assign(&mut self, id: &JobId, assignment: &Assignment, max_attempts: u32) -> Assign {
+        if self.state.is_terminal() {
+            return Assign::Ended(self.state);
+        }
+        if self.has(id, assignment) {
             return Assign::Assigned;
         }
-        if assignment.token.attempt <= self.attempt() {
-            return Assign::Stale { attempt: self.attempt() };
+        if assignment.token.attempt <= self.attempt {
+            return Assign::Stale { attempt: self.attempt };
         }
         if assignment.token.attempt > max_attempts {
             return Assign::Exhausted;
         }
-        self.record.assignment = Some(assignment.clone());
-        self.record.state = JobState::Dispatched;
+        self.take(id, assignment);
         Assign::Assigned
     }
 
-    fn finish(&mut self, by: &EndedBy, ending: &Ending) -> Finish {
+    fn finish(&mut self, id: &JobId, by: &EndedBy, ending: &Ending) -> Finish {
         let ender = match by {
             EndedBy::Owner => Ender::Owner,
             EndedBy::Assignment(assignment) => {
-                if self.record.assignment.as_ref() != Some(assignment) {
-                    return Finish::Stale { attempt: self.attempt() };
+                if !self.has(id, assignment) {
+                    return Finish::Stale { attempt: self.attempt };
                 }
                 Ender::Assignment
             }
         };
-        let state = self.record.state;
-        if !state.is_terminal() {
-            self.record.state = ending.state;
-            self.record.code.clone_from(&ending.code);
+        if !self.state.is_terminal() {
+            self.state = ending.state;
             self.ended_by = Some(ender);
+            if !ending.code.is_empty() {
+                self.rare.get_or_insert_default().code.clone_from(&ending.code);
+            }
             return Finish::Finished;
         }
         // An owner tells its endings apart by their code; a node's attempt ends only once.
-        let same_code = ender == Ender::Assignment || self.record.code == ending.code;
-        if self.ended_by == Some(ender) && state == ending.state && same_code {
+        let same_code = ender == Ender::Assignment || self.code() == ending.code;
+        if self.ended_by == Some(ender) && self.state == ending.state && same_code {
             Finish::Repeated
         } else {
-            Finish::Ended(state)
+            Finish::Ended(self.state)
         }
     }
 }
@@ -117,8 +175,8 @@ impl JobBook for MemoryStore {
         // Held until the job is written: a claim comes before the look or after the job.
         let _owner = match job.epoch {
             Some(epoch) => {
-                let sessions = self.owners.sessions.of(job.session);
-                match sessions.epoch(now, job.session) {
+                let (hash, sessions) = self.owners.sessions.of(job.session);
+                match sessions.epoch(now, hash, job.session) {
                     Some(known) if known > epoch => {
                         return Ok(Create::Superseded { epoch: known });
                     }
@@ -129,11 +187,10 @@ impl JobBook for MemoryStore {
         };
         let deadline = now + job.deadline_in;
         let forgotten_at = deadline + job.keep_for;
-        let mut records = self.jobs.records.of(&job.id);
-        let known =
-            records.put_new(now, job.id, forgotten_at, || Box::new(Job::new(job, deadline)));
+        let (hash, mut records) = self.jobs.records.of(&job.id);
+        let known = records.put_new(now, hash, job.id, forgotten_at, || Job::new(job, deadline));
         Ok(match known {
-            Some(known) => Create::Exists(known.record.clone()),
+            Some(known) => Create::Exists(known.record(&job.id)),
             None => Create::Created { deadline },
         })
     }
@@ -148,22 +205,23 @@ impl JobBook for MemoryStore {
             return Err(Error::Invalid("a job has at most 16 attempts"));
         }
         let now = self.clock.now();
-        let mut records = self.jobs.records.of(job);
-        let known = records.get_mut(now, job);
-        Ok(known.map_or(Assign::Unknown, |known| known.assign(assignment, max_attempts)))
+        let (hash, mut records) = self.jobs.records.of(job);
+        let known = records.get_mut(now, hash, job);
+        Ok(known.map_or(Assign::Unknown, |known| known.assign(job, assignment, max_attempts)))
     }
 
     async fn finish(&self, job: &JobId, by: &EndedBy, ending: &Ending) -> Result<Finish> {
         ending.check()?;
         let now = self.clock.now();
-        let mut records = self.jobs.records.of(job);
-        let known = records.get_mut(now, job);
-        Ok(known.map_or(Finish::Unknown, |known| known.finish(by, ending)))
+        let (hash, mut records) = self.jobs.records.of(job);
+        let known = records.get_mut(now, hash, job);
+        Ok(known.map_or(Finish::Unknown, |known| known.finish(job, by, ending)))
     }
 
     async fn get(&self, job: &JobId) -> Result<Option<JobRecord>> {
         let now = self.clock.now();
-        Ok(self.jobs.records.of(job).get(now, job).map(|known| known.record.clone()))
+        let (hash, records) = self.jobs.records.of(job);
+        Ok(records.get(now, hash, job).map(|known| known.record(job)))
     }
 
     async fn watch(&self, job: &JobId, deadline_in: Duration) -> Result<()> {
@@ -202,8 +260,8 @@ impl JobBook for MemoryStore {
         checked_ms(keep_for)?;
         let now = self.clock.now();
         let key = (tenant.clone(), request.clone());
-        let mut requests = self.jobs.requests.of(&key);
-        let bound = requests.put_new(now, key, now + keep_for, || *job);
+        let (hash, mut requests) = self.jobs.requests.of(&key);
+        let bound = requests.put_new(now, hash, key, now + keep_for, || *job);
         Ok(bound.copied().unwrap_or(*job))
     }
 
@@ -217,14 +275,16 @@ impl JobBook for MemoryStore {
         checked_ms(lease)?;
         let now = self.clock.now();
         let key = (session.clone(), turn.clone());
-        self.jobs.turns.of(&key).put(now, key.clone(), node.clone(), now + lease);
+        let (hash, mut turns) = self.jobs.turns.of(&key);
+        turns.put(now, hash, key, node.clone(), now + lease);
         Ok(())
     }
 
     async fn turn_node(&self, session: &SessionKey, turn: &TurnId) -> Result<Option<NodeId>> {
         let now = self.clock.now();
         let key = (session.clone(), turn.clone());
-        Ok(self.jobs.turns.of(&key).get(now, &key).cloned())
+        let (hash, turns) = self.jobs.turns.of(&key);
+        Ok(turns.get(now, hash, &key).cloned())
     }
 }
 

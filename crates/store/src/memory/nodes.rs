@@ -9,8 +9,9 @@ use lingua_core::node::{Health, NodeProfile};
 use lingua_core::slots::{Leases, SPENT_RETENTION};
 use lingua_core::{ModelId, Moment, NodeId};
 
-use super::expiring::{Ends, Map, SWEPT_PER_WRITE};
+use super::expiring::{Ends, SWEPT_PER_WRITE};
 use super::feed::Feed;
+use super::prehashed::Prehashed;
 use super::sharded::Sharded;
 use super::{MemoryStore, next_epoch};
 use crate::backend::Instance;
@@ -32,9 +33,9 @@ pub(super) struct Nodes {
 /// A share of the nodes.
 #[derive(Default)]
 pub(super) struct Shard {
-    pub(super) nodes: Map<NodeId, Node>,
+    pub(super) nodes: Prehashed<NodeId, Node>,
     /// Nodes that began without a record, to be looked at again.
-    unrecorded: Ends<NodeId>,
+    unrecorded: Ends<(u64, NodeId)>,
 }
 
 /// A node: its record, if it has one, and what it holds.
@@ -68,13 +69,12 @@ pub(super) struct Record {
 
 impl Shard {
     /// The node to spend a token on, also one without a record: it is kept for as long as the mark.
-    pub(super) fn spending(&mut self, now: Moment, node: &NodeId) -> &mut Node {
+    pub(super) fn spending(&mut self, now: Moment, hash: u64, id: &NodeId) -> &mut Node {
         self.sweep(now);
-        if !self.nodes.contains_key(node) {
-            self.unrecorded.push(now + SPENT_RETENTION, node.clone());
-            self.nodes.insert(node.clone(), Node::default());
-        }
-        let node = self.nodes.get_mut(node).expect("it was there or is now");
+        let node = self.nodes.get_or_insert_with(hash, id, || {
+            self.unrecorded.push(now, now + SPENT_RETENTION, (hash, id.clone()));
+            Node::default()
+        });
         node.spent_at = now;
         node
     }
@@ -82,20 +82,19 @@ impl Shard {
     /// Forgets a few nodes that have no record and whose marks are over.
     fn sweep(&mut self, now: Moment) {
         for _ in 0..SWEPT_PER_WRITE {
-            let Some(id) = self.unrecorded.pop(now) else { return };
-            match self.nodes.get(&id).map(|node| (&node.record, node.spent_at + SPENT_RETENTION)) {
-                Some((None, end)) if end > now => self.unrecorded.push(end, id),
-                Some((None, _)) => {
-                    self.nodes.remove(&id);
-                }
+            let Some((hash, id)) = self.unrecorded.pop(now) else { return };
+            let known = self.nodes.get(hash, &id);
+            match known.map(|node| (&node.record, node.spent_at + SPENT_RETENTION)) {
+                Some((None, end)) if end > now => self.unrecorded.push(now, end, (hash, id)),
+                Some((None, _)) => self.nodes.remove(hash, &id),
                 // With a record it is forgotten by `forget` alone.
                 Some((Some(_), _)) | None => {}
             }
         }
     }
 
-    fn record(&mut self, node: &NodeId) -> Option<&mut Record> {
-        self.nodes.get_mut(node)?.record.as_mut()
+    fn record(&mut self, hash: u64, node: &NodeId) -> Option<&mut Record> {
+        self.nodes.get_mut(hash, node)?.record.as_mut()
     }
 }
 
@@ -204,8 +203,8 @@ impl NodeDirectory for MemoryStore {
         let version = ProfileVersion::of(&registration.profile);
         let profile = Arc::new(registration.profile.clone());
         let now = self.clock.now();
-        let mut shard = self.nodes.shards.of(node);
-        let known = shard.nodes.entry(node.clone()).or_default();
+        let (hash, mut shard) = self.nodes.shards.of(node);
+        let known = shard.nodes.get_or_insert_with(hash, node, Node::default);
         let put = known.put(now, registration, profile, version);
         if matches!(put, Put::Stored { .. }) {
             self.nodes.feed.push(node);
@@ -216,8 +215,8 @@ impl NodeDirectory for MemoryStore {
     async fn beat(&self, node: &NodeId, beat: &Beat) -> Result<BeatReply> {
         checked(&beat.vitals)?;
         let now = self.clock.now();
-        let mut shard = self.nodes.shards.of(node);
-        let Some(record) = shard.record(node) else { return Ok(BeatReply::PutAgain) };
+        let (hash, mut shard) = self.nodes.shards.of(node);
+        let Some(record) = shard.record(hash, node) else { return Ok(BeatReply::PutAgain) };
         if record.epoch > beat.epoch {
             return Ok(BeatReply::Superseded { epoch: record.epoch });
         }
@@ -231,8 +230,8 @@ impl NodeDirectory for MemoryStore {
     }
 
     async fn offline(&self, node: &NodeId, epoch: u64) -> Result<Fenced> {
-        let mut shard = self.nodes.shards.of(node);
-        Ok(match shard.record(node) {
+        let (hash, mut shard) = self.nodes.shards.of(node);
+        Ok(match shard.record(hash, node) {
             Some(record) if record.epoch > epoch => Fenced::Superseded { epoch: record.epoch },
             Some(record) if record.epoch == epoch => {
                 record.health = Health::Offline;
@@ -246,13 +245,13 @@ impl NodeDirectory for MemoryStore {
     async fn forget(&self, node: &NodeId, unseen_for: Duration) -> Result<bool> {
         checked_ms(unseen_for)?;
         let now = self.clock.now();
-        let mut shard = self.nodes.shards.of(node);
-        let Some(known) = shard.nodes.get(node) else { return Ok(false) };
+        let (hash, mut shard) = self.nodes.shards.of(node);
+        let Some(known) = shard.nodes.get(hash, node) else { return Ok(false) };
         let unseen = known.record.as_ref().is_some_and(|r| r.fresh_until + unseen_for <= now);
         if !unseen || known.leases.usage(now).used() > 0 {
             return Ok(false);
         }
-        shard.nodes.remove(node);
+        shard.nodes.remove(hash, node);
         self.nodes.feed.push(node);
         Ok(true)
     }
@@ -260,8 +259,9 @@ impl NodeDirectory for MemoryStore {
     async fn note_gap(&self, node: &NodeId, model: &ModelId, lasting: Duration) -> Result<()> {
         checked_ms(lasting)?;
         let now = self.clock.now();
-        let mut shard = self.nodes.shards.of(node);
-        if let Some(known) = shard.nodes.get_mut(node).filter(|known| known.record.is_some()) {
+        let (hash, mut shard) = self.nodes.shards.of(node);
+        if let Some(known) = shard.nodes.get_mut(hash, node).filter(|known| known.record.is_some())
+        {
             known.note_gap(now, model, now + lasting);
             self.nodes.feed.push(node);
         }
@@ -270,7 +270,9 @@ impl NodeDirectory for MemoryStore {
 
     async fn get(&self, node: &NodeId) -> Result<Option<NodeRecord>> {
         let now = self.clock.now();
-        let read = self.nodes.shards.of(node).nodes.get(node).and_then(|known| known.read(now));
+        let (hash, shard) = self.nodes.shards.of(node);
+        let read = shard.nodes.get(hash, node).and_then(|known| known.read(now));
+        drop(shard);
         Ok(read.map(|(record, gaps)| record.tell(node.clone(), gaps, now)))
     }
 

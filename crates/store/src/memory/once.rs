@@ -24,23 +24,23 @@ impl OnceWindow for MemoryStore {
     async fn first(&self, name: &Name, window: Duration) -> Result<bool> {
         checked_ms(window)?;
         let now = self.clock.now();
-        let mut begun = self.once.begun.of(name);
+        let (hash, mut begun) = self.once.begun.of(name);
         // Looked up first: a window is begun once and asked for often, and that needs no own name.
-        if begun.get(now, name).is_some() {
+        if begun.get(now, hash, name).is_some() {
             return Ok(false);
         }
-        begun.put(now, name.clone(), (), now + window);
+        begun.put(now, hash, name.clone(), (), now + window);
         Ok(true)
     }
 
     async fn take(&self, name: &Name, rate: Rate) -> Result<Take> {
         let rate = rate.checked()?;
         let now = self.clock.now();
-        let mut rates = self.once.rates.of(name);
-        let due = rates.get(now, name).copied().unwrap_or(now);
+        let (hash, mut rates) = self.once.rates.of(name);
+        let due = rates.get(now, hash, name).copied().unwrap_or(now);
         match conforms(now, due, rate) {
             Ok(next) => {
-                rates.put(now, name.clone(), next, next);
+                rates.put(now, hash, name.clone(), next, next);
                 Ok(Take::Allowed)
             }
             Err(retry_after) => Ok(Take::Limited { retry_after }),

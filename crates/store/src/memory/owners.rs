@@ -29,23 +29,24 @@ pub(super) struct Sessions {
 
 impl Sessions {
     /// The highest epoch of the session that is remembered.
-    pub(super) fn epoch(&self, now: Moment, session: &SessionKey) -> Option<u64> {
-        self.owners.get(now, session).map(|owner| owner.epoch)
+    pub(super) fn epoch(&self, now: Moment, hash: u64, session: &SessionKey) -> Option<u64> {
+        self.owners.get(now, hash, session).map(|owner| owner.epoch)
     }
 
-    fn put(&mut self, now: Moment, session: &SessionKey, owner: Owner) {
+    fn put(&mut self, now: Moment, hash: u64, session: &SessionKey, owner: Owner) {
         let forgotten_at = owner.until + EPOCH_MEMORY;
-        self.owners.put(now, session.clone(), owner, forgotten_at);
+        self.owners.put(now, hash, session.clone(), owner, forgotten_at);
     }
 
     /// The owner by exactly this epoch, or why there is none.
     fn fenced(
         &self,
         now: Moment,
+        hash: u64,
         session: &SessionKey,
         epoch: u64,
     ) -> std::result::Result<&Owner, Fenced> {
-        match self.owners.get(now, session) {
+        match self.owners.get(now, hash, session) {
             Some(owner) if owner.epoch > epoch => Err(Fenced::Superseded { epoch: owner.epoch }),
             Some(owner) if owner.epoch == epoch => Ok(owner),
             _ => Err(Fenced::Unknown),
@@ -70,13 +71,18 @@ impl OwnerTable for MemoryStore {
     ) -> Result<Claimed> {
         checked_ms(ttl)?;
         let now = self.clock.now();
-        let mut sessions = self.owners.sessions.of(session);
-        let previous = sessions.owners.get(now, session);
+        let (hash, mut sessions) = self.owners.sessions.of(session);
+        let previous = sessions.owners.get(now, hash, session);
         let epoch = next_epoch(previous.map(|owner| owner.epoch), now);
         let replaced = previous
             .filter(|owner| owner.until > now && owner.instance != *instance)
             .map(|owner| owner.instance.clone());
-        sessions.put(now, session, Owner { instance: instance.clone(), epoch, until: now + ttl });
+        sessions.put(
+            now,
+            hash,
+            session,
+            Owner { instance: instance.clone(), epoch, until: now + ttl },
+        );
         Ok(Claimed { epoch, replaced })
     }
 
@@ -89,29 +95,34 @@ impl OwnerTable for MemoryStore {
     ) -> Result<Fenced> {
         checked_ms(ttl)?;
         let now = self.clock.now();
-        let mut sessions = self.owners.sessions.of(session);
-        if let Err(Fenced::Superseded { epoch }) = sessions.fenced(now, session, epoch) {
+        let (hash, mut sessions) = self.owners.sessions.of(session);
+        if let Err(Fenced::Superseded { epoch }) = sessions.fenced(now, hash, session, epoch) {
             return Ok(Fenced::Superseded { epoch });
         }
-        sessions.put(now, session, Owner { instance: instance.clone(), epoch, until: now + ttl });
+        sessions.put(
+            now,
+            hash,
+            session,
+            Owner { instance: instance.clone(), epoch, until: now + ttl },
+        );
         Ok(Fenced::Done)
     }
 
     async fn release(&self, session: &SessionKey, epoch: u64) -> Result<Fenced> {
         let now = self.clock.now();
-        let mut sessions = self.owners.sessions.of(session);
-        let instance = match sessions.fenced(now, session, epoch) {
+        let (hash, mut sessions) = self.owners.sessions.of(session);
+        let instance = match sessions.fenced(now, hash, session, epoch) {
             Ok(owner) => owner.instance.clone(),
             Err(fenced) => return Ok(fenced),
         };
-        sessions.put(now, session, Owner { instance, epoch, until: now });
+        sessions.put(now, hash, session, Owner { instance, epoch, until: now });
         Ok(Fenced::Done)
     }
 
     async fn owner(&self, session: &SessionKey) -> Result<Option<Owner>> {
         let now = self.clock.now();
-        let sessions = self.owners.sessions.of(session);
-        Ok(sessions.owners.get(now, session).filter(|owner| owner.until > now).cloned())
+        let (hash, sessions) = self.owners.sessions.of(session);
+        Ok(sessions.owners.get(now, hash, session).filter(|owner| owner.until > now).cloned())
     }
 
     async fn save(
@@ -127,17 +138,18 @@ impl OwnerTable for MemoryStore {
         }
         let now = self.clock.now();
         let state = state.to_vec();
-        let mut sessions = self.owners.sessions.of(session);
-        if let Err(fenced) = sessions.fenced(now, session, epoch) {
+        let (hash, mut sessions) = self.owners.sessions.of(session);
+        if let Err(fenced) = sessions.fenced(now, hash, session, epoch) {
             return Ok(fenced);
         }
-        sessions.saved.put(now, session.clone(), state, now + keep_for);
+        sessions.saved.put(now, hash, session.clone(), state, now + keep_for);
         Ok(Fenced::Done)
     }
 
     async fn load(&self, session: &SessionKey) -> Result<Option<Vec<u8>>> {
         let now = self.clock.now();
-        Ok(self.owners.sessions.of(session).saved.get(now, session).cloned())
+        let (hash, sessions) = self.owners.sessions.of(session);
+        Ok(sessions.saved.get(now, hash, session).cloned())
     }
 
     async fn lead(&self, task: Task, instance: &Instance, ttl: Duration) -> Result<Lead> {

@@ -7,7 +7,6 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// `N` values of the same kind, each behind its own lock; a key always finds the same one.
 pub(super) struct Sharded<T, const N: usize> {
-    /// Another seed than the maps inside have, whose buckets would else be used unevenly.
     hasher: RandomState,
     shards: [Shard<T>; N],
 }
@@ -25,10 +24,11 @@ impl<T: Default, const N: usize> Default for Sharded<T, N> {
 }
 
 impl<T, const N: usize> Sharded<T, N> {
-    /// The share that `key` belongs to.
-    pub(super) fn of<K: Hash + ?Sized>(&self, key: &K) -> MutexGuard<'_, T> {
+    /// The share that `key` belongs to, and the key's hash for the maps in it: they use its lowest
+    /// and highest bits, and so are filled evenly by keys that share those in the middle.
+    pub(super) fn of<K: Hash + ?Sized>(&self, key: &K) -> (u64, MutexGuard<'_, T>) {
         let hash = self.hasher.hash_one(key);
-        self.shards[(hash >> 32) as usize % N].0.lock()
+        (hash, self.shards[(hash >> 40) as usize % N].0.lock())
     }
 
     /// The share with this number, if there is one.

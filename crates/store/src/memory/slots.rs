@@ -88,8 +88,8 @@ impl SlotLedger for MemoryStore {
             return Err(Error::Invalid("a job names at most 8 models"));
         }
         let now = self.clock.now();
-        let mut shard = self.nodes.shards.of(wish.node);
-        Ok(match shard.nodes.get_mut(wish.node) {
+        let (hash, mut shard) = self.nodes.shards.of(wish.node);
+        Ok(match shard.nodes.get_mut(hash, wish.node) {
             Some(node) => node.reserve(now, wish),
             None => Reserve::Refused(Refusal::UnknownNode),
         })
@@ -98,8 +98,8 @@ impl SlotLedger for MemoryStore {
     async fn commit(&self, node: &NodeId, token: LeaseToken, lease: Duration) -> Result<Commit> {
         checked_ms(lease)?;
         let now = self.clock.now();
-        let mut shard = self.nodes.shards.of(node);
-        let Some(node) = shard.nodes.get_mut(node) else { return Ok(Commit::Lost) };
+        let (hash, mut shard) = self.nodes.shards.of(node);
+        let Some(node) = shard.nodes.get_mut(hash, node) else { return Ok(Commit::Lost) };
         let record = node.record.as_ref();
         let max = record.map_or(0, |record| record.max);
         let recovering = record.is_some_and(|record| record.is_recovering(now));
@@ -114,15 +114,15 @@ impl SlotLedger for MemoryStore {
     ) -> Result<Option<Moment>> {
         checked_ms(lease)?;
         let now = self.clock.now();
-        let mut shard = self.nodes.shards.of(node);
-        let node = shard.nodes.get_mut(node);
+        let (hash, mut shard) = self.nodes.shards.of(node);
+        let node = shard.nodes.get_mut(hash, node);
         Ok(node.and_then(|node| node.leases.renew(now, &token, lease)))
     }
 
     async fn release(&self, node: &NodeId, token: LeaseToken) -> Result<bool> {
         let now = self.clock.now();
-        let mut shard = self.nodes.shards.of(node);
-        Ok(shard.spending(now, node).leases.release(now, token))
+        let (hash, mut shard) = self.nodes.shards.of(node);
+        Ok(shard.spending(now, hash, node).leases.release(now, token))
     }
 
     async fn confirm(&self, node: &NodeId, report: &Report<'_>) -> Result<Confirm> {
@@ -134,14 +134,14 @@ impl SlotLedger for MemoryStore {
             return Err(Error::Invalid("a node runs at most 256 jobs"));
         }
         let now = self.clock.now();
-        let mut shard = self.nodes.shards.of(node);
-        let node = shard.nodes.get_mut(node);
+        let (hash, mut shard) = self.nodes.shards.of(node);
+        let node = shard.nodes.get_mut(hash, node);
         Ok(node.map_or(Confirm::Unknown, |node| node.confirm(now, report)))
     }
 
     async fn usage(&self, node: &NodeId) -> Result<Usage> {
         let now = self.clock.now();
-        let shard = self.nodes.shards.of(node);
-        Ok(shard.nodes.get(node).map_or_else(Usage::default, |node| node.leases.usage(now)))
+        let (hash, shard) = self.nodes.shards.of(node);
+        Ok(shard.nodes.get(hash, node).map_or_else(Usage::default, |node| node.leases.usage(now)))
     }
 }

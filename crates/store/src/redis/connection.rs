@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value};
+use redis::{Arg, Cmd, ErrorKind, RedisError, RedisWrite, ServerErrorKind, ToRedisArgs, Value};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -28,6 +28,10 @@ const SENTINEL_INTERVAL: Duration = Duration::from_secs(1);
 const PINGS_BEFORE_RECONNECT: u32 = 3;
 
 const MAX_BACKOFF: Duration = Duration::from_millis(400);
+
+/// Room for the calls that a job needs; a longer one grows.
+const USUAL_ARGS: usize = 8;
+const USUAL_BYTES: usize = 384;
 
 /// The link, shared by all traits of one backend. The last clone ends its watcher.
 #[derive(Clone)]
@@ -88,8 +92,8 @@ impl Link {
         keys: [String; N],
     ) -> Result<Call<'_>> {
         let wire = self.0.wire()?;
-        let mut cmd = redis::cmd("EVALSHA");
-        cmd.arg(script.sha()).arg(N);
+        let mut cmd = Cmd::with_capacity(USUAL_ARGS, USUAL_BYTES);
+        cmd.arg("EVALSHA").arg(script.sha()).arg(N);
         for key in keys {
             cmd.arg(key);
         }
@@ -130,7 +134,7 @@ impl Call<'_> {
     }
 
     pub(crate) fn show(mut self, arg: impl fmt::Display) -> Self {
-        self.cmd.arg(arg.to_string());
+        self.cmd.write_arg_fmt(arg);
         self
     }
 
@@ -138,11 +142,11 @@ impl Call<'_> {
         self.arg(if flag { "1" } else { "0" })
     }
 
-    /// The reign of the very connection that the call goes out on: a grant by the word of a server
-    /// that is gone must not be carried out by its successor.
-    pub(crate) fn reign(self) -> Self {
+    /// The reign of the very connection that the call goes out on, with `word`: a grant by the word
+    /// of a server that is gone must not be carried out by its successor.
+    pub(crate) fn reign_and(self, word: impl fmt::Display) -> Self {
         let reign = Arc::clone(&self.wire.reign);
-        self.arg(&*reign)
+        self.show(format_args!("{reign} {word} "))
     }
 
     pub(crate) async fn run(mut self) -> Result<Reply> {

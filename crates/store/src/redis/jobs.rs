@@ -1,5 +1,6 @@
 //! Which attempt of a job counts, on Redis.
 
+use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -32,19 +33,22 @@ impl RedisJobs {
 #[async_trait]
 impl JobBook for RedisJobs {
     async fn create(&self, job: &NewJob<'_>) -> Result<Create> {
-        let keys = [keys::job(&job.id), keys::session_owner(job.session)];
-        let (state, current) = match &job.first {
-            None => (JobState::New, "0".to_owned()),
-            Some(first) => (JobState::Dispatched, spelled(first)),
+        let (key, session) = (keys::job(&job.id), job.session);
+        let call = match job.epoch {
+            None => self.link.call(&JOB_CREATE, [key])?,
+            Some(_) => self.link.call(&JOB_CREATE, [key, keys::session_owner(session)])?,
         };
-        let call = self
-            .link
-            .call(&JOB_CREATE, keys)?
-            .arg(job.epoch.map(|epoch| epoch.to_string()).unwrap_or_default())
+        let (tenant, id) = (session.tenant(), session.session());
+        let call = match &job.first {
+            None => call.show(format_args!("0\n{tenant} {id}")),
+            Some(first) => call.show(format_args!("{}\n{tenant} {id}", Spelled(first))),
+        };
+        let mut call = call
             .arg(checked_ms(job.deadline_in)?)
-            .arg(checked_ms(job.deadline_in)? + checked_ms(job.keep_for)?)
-            .arg(format!("{current}\n{}", state.as_str()))
-            .arg(format!("{} {}", job.session.tenant(), job.session.session()));
+            .arg(checked_ms(job.deadline_in)? + checked_ms(job.keep_for)?);
+        if let Some(epoch) = job.epoch {
+            call = call.arg(epoch);
+        }
         let mut reply = call.run().await?;
         Ok(match reply.word() {
             "created" => Create::Created { deadline: reply.moment()? },
@@ -67,14 +71,14 @@ impl JobBook for RedisJobs {
             .link
             .call(&JOB_ASSIGN, [keys::job(job)])?
             .arg(assignment.token.attempt)
-            .arg(spelled(assignment))
+            .show(Spelled(assignment))
             .arg(max_attempts);
         let mut reply = call.run().await?;
         Ok(match reply.word() {
             "assigned" => Assign::Assigned,
             "stale" => Assign::Stale { attempt: reply.small()? },
             "exhausted" => Assign::Exhausted,
-            "ended" => Assign::Ended(state(&mut reply)?),
+            "ended" => Assign::Ended(state_in(&mut reply)?),
             "unknown" => Assign::Unknown,
             _ => return Err(reply.unexpected()),
         })
@@ -82,21 +86,19 @@ impl JobBook for RedisJobs {
 
     async fn finish(&self, job: &JobId, by: &EndedBy, ending: &Ending) -> Result<Finish> {
         ending.check()?;
-        let (by, word) = match by {
-            EndedBy::Owner => (String::new(), "owner"),
-            EndedBy::Assignment(by) => (spelled(by), "node"),
+        let Ending { state, code } = ending;
+        let (state, call) = (state.as_str(), self.link.call(&JOB_FINISH, [keys::job(job)])?);
+        let call = match by {
+            EndedBy::Owner => call.arg("").show(format_args!("{state} owner {code}")),
+            EndedBy::Assignment(by) => call
+                .show(format_args!("{}\n", Spelled(by)))
+                .show(format_args!("{state} node {code}")),
         };
-        let call = self
-            .link
-            .call(&JOB_FINISH, [keys::job(job)])?
-            .arg(by)
-            .arg(ending.state.as_str())
-            .arg(format!("{word} {}", ending.code));
         let mut reply = call.run().await?;
         Ok(match reply.word() {
             "finished" => Finish::Finished,
             "repeated" => Finish::Repeated,
-            "ended" => Finish::Ended(state(&mut reply)?),
+            "ended" => Finish::Ended(state_in(&mut reply)?),
             "stale" => Finish::Stale { attempt: reply.small()? },
             "unknown" => Finish::Unknown,
             _ => return Err(reply.unexpected()),
@@ -178,24 +180,28 @@ impl JobBook for RedisJobs {
     }
 }
 
-fn state(reply: &mut Reply) -> Result<JobState> {
+fn state_in(reply: &mut Reply) -> Result<JobState> {
     let word = reply.text()?;
     JobState::parse(&word).ok_or_else(|| Error::corrupt("a job's state", word))
 }
 
 /// An assignment as the scripts compare it: as a whole. Neither ids nor tokens hold spaces.
-fn spelled(assignment: &Assignment) -> String {
-    let Assignment { node, token } = assignment;
-    format!("{} {node} {token}", token.attempt)
+struct Spelled<'a>(&'a Assignment);
+
+impl fmt::Display for Spelled<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Assignment { node, token } = self.0;
+        write!(f, "{} {node} {token}", token.attempt)
+    }
 }
 
-/// Four lines: current assignment, state, deadline with tenant and session, end.
+/// Three lines: current assignment; tenant, session and deadline; end, as state, by whom and code.
 fn record(stored: &str) -> Result<JobRecord> {
     let read = || -> Option<JobRecord> {
-        let [current, state, facts, end] = stored.split('\n').collect::<Vec<_>>()[..] else {
+        let [current, facts, end] = stored.split('\n').collect::<Vec<_>>()[..] else {
             return None;
         };
-        let [deadline, tenant, session] = facts.split(' ').collect::<Vec<_>>()[..] else {
+        let [tenant, session, deadline] = facts.split(' ').collect::<Vec<_>>()[..] else {
             return None;
         };
         let assignment = match current.split(' ').collect::<Vec<_>>()[..] {
@@ -205,12 +211,18 @@ fn record(stored: &str) -> Result<JobRecord> {
             }
             _ => return None,
         };
+        let (state, code) = match end.split(' ').collect::<Vec<_>>()[..] {
+            [""] if assignment.is_none() => (JobState::New, ""),
+            [""] => (JobState::Dispatched, ""),
+            [state, _, code] => (JobState::parse(state)?, code),
+            _ => return None,
+        };
         Some(JobRecord {
             session: SessionKey::new(tenant.parse().ok()?, session.parse().ok()?),
-            state: JobState::parse(state)?,
+            state,
             assignment,
             deadline: Moment::from_millis(deadline.parse().ok()?),
-            code: end.split_once(' ').map(|(_, code)| code.to_owned()).unwrap_or_default(),
+            code: code.to_owned(),
         })
     };
     read().ok_or_else(|| Error::corrupt("a job's record", stored))

@@ -21,19 +21,20 @@ pub(crate) fn schema() -> String {
 }
 
 pub(crate) fn node_record(node: &NodeId) -> String {
-    format!("{PREFIX}{{n:{node}}}:record")
+    of_node(node, "record")
 }
 
-pub(crate) fn node_reserved(node: &NodeId) -> String {
-    format!("{PREFIX}{{n:{node}}}:reserved")
-}
-
-pub(crate) fn node_running(node: &NodeId) -> String {
-    format!("{PREFIX}{{n:{node}}}:running")
+pub(crate) fn node_leases(node: &NodeId) -> String {
+    of_node(node, "leases")
 }
 
 pub(crate) fn node_gaps(node: &NodeId) -> String {
-    format!("{PREFIX}{{n:{node}}}:gaps")
+    of_node(node, "gaps")
+}
+
+/// Put together, not formatted: every call of a job's life makes keys.
+fn of_node(node: &NodeId, what: &str) -> String {
+    [PREFIX, "{n:", node.as_str(), "}:", what].concat()
 }
 
 /// The shard of the list of all nodes that this one is in.
@@ -51,7 +52,7 @@ pub(crate) fn fleet() -> String {
 }
 
 pub(crate) fn job(job: &JobId) -> String {
-    format!("{PREFIX}{{s:{}}}:job:{job}", job.session_tag().as_str())
+    [PREFIX, "{s:", job.session_tag().as_str(), "}:job:", job.as_str()].concat()
 }
 
 pub(crate) fn session_owner(key: &SessionKey) -> String {

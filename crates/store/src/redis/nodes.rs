@@ -111,7 +111,7 @@ impl NodeDirectory for RedisNodes {
         if !(1..=MAX_SLOTS).contains(&vitals.max) {
             return Err(Error::Invalid("a node has from 1 to 256 slots"));
         }
-        let keys = [keys::node_record(node), keys::node_reserved(node), keys::node_running(node)];
+        let keys = [keys::node_record(node), keys::node_leases(node)];
         let call = self
             .link
             .call(&NODE_BEAT, keys)?
@@ -148,12 +148,7 @@ impl NodeDirectory for RedisNodes {
     }
 
     async fn forget(&self, node: &NodeId, unseen_for: Duration) -> Result<bool> {
-        let keys = [
-            keys::node_record(node),
-            keys::node_reserved(node),
-            keys::node_running(node),
-            keys::node_gaps(node),
-        ];
+        let keys = [keys::node_record(node), keys::node_leases(node), keys::node_gaps(node)];
         let call = self.link.call(&NODE_FORGET, keys)?.arg(checked_ms(unseen_for)?);
         let reply = call.run().await?;
         match reply.word() {

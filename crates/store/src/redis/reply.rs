@@ -8,46 +8,56 @@ use redis::Value;
 use crate::error::{Error, Result};
 use crate::nodes::Fenced;
 
-/// A reply being read from left to right.
+/// A reply being read from left to right: a list that begins with the word, or one line with spaces
+/// between word and values, cheaper for the server on the way of a job.
 #[derive(Debug)]
 pub(crate) struct Reply {
     script: &'static str,
-    word: String,
-    rest: std::vec::IntoIter<Value>,
+    /// The line; of a list only the word.
+    line: String,
+    /// Where the word ends in it, and how far it has been read.
+    word: usize,
+    read: usize,
+    /// What follows the word of a list.
+    list: std::vec::IntoIter<Value>,
 }
 
 impl Reply {
-    /// A list that begins with the word, or one text with spaces between word and values: cheaper
-    /// for the server on the way of a job.
     pub(crate) fn new(script: &'static str, value: Value) -> Result<Self> {
-        let (word, rest) = match value {
+        let (first, list) = match value {
             Value::Array(values) => {
-                let mut rest = values.into_iter();
-                let word = rest.next().map(|value| text(script, value)).transpose()?;
-                (word.unwrap_or_default(), rest)
+                let mut list = values.into_iter();
+                (list.next().unwrap_or(Value::Nil), list)
             }
-            value => {
-                let line = text(script, value)?;
-                let mut words = line.split(' ');
-                let word = words.next().unwrap_or_default().to_owned();
-                let rest: Vec<_> = words.map(|word| Value::BulkString(word.into())).collect();
-                (word, rest.into_iter())
-            }
+            line => (line, Vec::new().into_iter()),
         };
-        Ok(Reply { script, word, rest })
+        let line = text(script, first)?;
+        let word = line.find(' ').unwrap_or(line.len());
+        Ok(Reply { script, line, word, read: word, list })
     }
 
     pub(crate) fn word(&self) -> &str {
-        &self.word
+        &self.line[..self.word]
     }
 
     /// The word is none that the script is known to answer.
     pub(crate) fn unexpected(self) -> Error {
-        Error::corrupt(self.script, self.word)
+        Error::corrupt(self.script, self.word())
+    }
+
+    /// What comes next in a line.
+    fn next_of_line(&mut self) -> Option<&str> {
+        let from = self.read + 1;
+        let rest = self.line.get(from..)?;
+        self.read = from + rest.find(' ').unwrap_or(rest.len());
+        Some(&self.line[from..self.read])
     }
 
     pub(crate) fn value(&mut self) -> Result<Value> {
-        self.rest.next().ok_or(Error::corrupt(self.script, "too short a reply"))
+        if let Some(word) = self.next_of_line() {
+            return Ok(Value::BulkString(word.into()));
+        }
+        self.list.next().ok_or_else(|| Error::corrupt(self.script, "too short a reply"))
     }
 
     pub(crate) fn text(&mut self) -> Result<String> {
@@ -57,6 +67,9 @@ impl Reply {
 
     pub(crate) fn number(&mut self) -> Result<u64> {
         let script = self.script;
+        if let Some(digits) = self.next_of_line() {
+            return digits.parse().map_err(|_| Error::corrupt(script, digits));
+        }
         match self.value()? {
             Value::Int(n) => u64::try_from(n).map_err(|_| Error::corrupt(script, n)),
             value => {

@@ -8,7 +8,7 @@ use lingua_core::slots::{Commit, Confirmed, Usage};
 use lingua_core::{LeaseToken, Moment, NodeId};
 
 use super::connection::Link;
-use super::keys::{node_gaps, node_record, node_reserved, node_running};
+use super::keys::{node_gaps, node_leases, node_record};
 use super::scripts::{
     SLOT_COMMIT, SLOT_CONFIRM, SLOT_RELEASE, SLOT_RENEW, SLOT_RESERVE, SLOT_USAGE,
 };
@@ -31,15 +31,12 @@ impl SlotLedger for RedisSlots {
         if wish.models.len() > MAX_MODELS_PER_JOB {
             return Err(Error::Invalid("a job names at most 8 models"));
         }
-        let node = wish.node;
-        let keys = [node_record(node), node_reserved(node), node_running(node), node_gaps(node)];
-        let mut call = self
-            .link
-            .call(&SLOT_RESERVE, keys)?
-            .show(wish.token)
-            .arg(checked_ms(wish.lease)?)
-            .show(wish.version)
-            .reign();
+        let (record, leases) = (node_record(wish.node), node_leases(wish.node));
+        let call = match wish.models {
+            [] => self.link.call(&SLOT_RESERVE, [record, leases])?,
+            _ => self.link.call(&SLOT_RESERVE, [record, leases, node_gaps(wish.node)])?,
+        };
+        let mut call = call.show(wish.token).arg(checked_ms(wish.lease)?).reign_and(wish.version);
         for model in wish.models {
             call = call.show(model);
         }
@@ -61,8 +58,8 @@ impl SlotLedger for RedisSlots {
     }
 
     async fn commit(&self, node: &NodeId, token: LeaseToken, lease: Duration) -> Result<Commit> {
-        let keys = [node_record(node), node_reserved(node), node_running(node)];
-        let call = self.link.call(&SLOT_COMMIT, keys)?.show(token).arg(checked_ms(lease)?).reign();
+        let keys = [node_record(node), node_leases(node)];
+        let call = self.link.call(&SLOT_COMMIT, keys)?.show(token).arg(checked_ms(lease)?);
         let mut reply = call.run().await?;
         Ok(match reply.word() {
             "committed" => Commit::Committed(reply.moment()?),
@@ -80,7 +77,7 @@ impl SlotLedger for RedisSlots {
         lease: Duration,
     ) -> Result<Option<Moment>> {
         let call =
-            self.link.call(&SLOT_RENEW, [node_running(node)])?.show(token).arg(checked_ms(lease)?);
+            self.link.call(&SLOT_RENEW, [node_leases(node)])?.show(token).arg(checked_ms(lease)?);
         let mut reply = call.run().await?;
         match reply.word() {
             "renewed" => reply.moment().map(Some),
@@ -90,8 +87,8 @@ impl SlotLedger for RedisSlots {
     }
 
     async fn release(&self, node: &NodeId, token: LeaseToken) -> Result<bool> {
-        let keys = [node_reserved(node), node_running(node)];
-        let reply = self.link.call(&SLOT_RELEASE, keys)?.show(token).run().await?;
+        let call = self.link.call(&SLOT_RELEASE, [node_leases(node)])?.show(token);
+        let reply = call.run().await?;
         match reply.word() {
             "freed" => Ok(true),
             "nothing" => Ok(false),
@@ -104,7 +101,7 @@ impl SlotLedger for RedisSlots {
         if tokens.len() > MAX_SLOTS as usize {
             return Err(Error::Invalid("a node runs at most 256 jobs"));
         }
-        let keys = [node_record(node), node_reserved(node), node_running(node)];
+        let keys = [node_record(node), node_leases(node)];
         let mut call = self
             .link
             .call(&SLOT_CONFIRM, keys)?
@@ -130,8 +127,7 @@ impl SlotLedger for RedisSlots {
     }
 
     async fn usage(&self, node: &NodeId) -> Result<Usage> {
-        let keys = [node_reserved(node), node_running(node)];
-        let mut reply = self.link.call(&SLOT_USAGE, keys)?.run().await?;
+        let mut reply = self.link.call(&SLOT_USAGE, [node_leases(node)])?.run().await?;
         match reply.word() {
             "usage" => Ok(Usage { reserved: reply.small()?, running: reply.small()? }),
             _ => Err(reply.unexpected()),

@@ -219,9 +219,9 @@ impl Node {
         format!("lingua:v1:{{n:{}}}:record", self.id)
     }
 
-    /// The key of its running leases.
-    pub fn running_key(&self) -> String {
-        format!("lingua:v1:{{n:{}}}:running", self.id)
+    /// The key of its leases.
+    pub fn leases_key(&self) -> String {
+        format!("lingua:v1:{{n:{}}}:leases", self.id)
     }
 }
 
