@@ -3,13 +3,42 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lingua_store::{Backend, Status};
+use lingua_store::{Backend, Clock, Instance, Status};
+use tokio::task::JoinHandle;
 
-/// One scheduler process. Cheap to clone.
-#[derive(Clone, Debug)]
+use crate::audio::Audio;
+use crate::chance::Chance;
+use crate::dispatch::{Dispatcher, Waiting};
+use crate::fleet::FleetView;
+use crate::metrics::Metrics;
+use crate::nodes::Nodes;
+use crate::secret::Secret;
+use crate::settings::Settings;
+use crate::shared::Shared;
+use crate::tasks;
+
+/// One scheduler process. Cheap to clone; the last clone ends its clockwork.
+#[derive(Clone)]
 pub struct Engine {
-    store: Backend,
+    shared: Arc<Shared>,
+    /// The nodes of this instance.
+    pub nodes: Arc<Nodes>,
+    /// The jobs of this instance.
+    pub jobs: Arc<Dispatcher>,
+    /// Audio handed in ahead of its job.
+    pub audio: Arc<Audio>,
     draining: Arc<AtomicBool>,
+    _clockwork: Arc<Clockwork>,
+}
+
+struct Clockwork(Vec<JoinHandle<Option<()>>>);
+
+impl Drop for Clockwork {
+    fn drop(&mut self) {
+        for task in &self.0 {
+            task.abort();
+        }
+    }
 }
 
 /// Whether new work is taken.
@@ -27,14 +56,71 @@ pub enum Readiness {
 }
 
 impl Engine {
-    /// An engine over this store.
-    pub fn new(store: Backend) -> Self {
-        Engine { store, draining: Arc::default() }
+    /// An engine over this store, under this name, with its clockwork running. `secret` is what the
+    /// instances of one store agreed on.
+    pub fn start(store: Backend, instance: Instance, settings: Settings, secret: Secret) -> Self {
+        let metrics = Metrics::default();
+        let waiting = Arc::new(Waiting::new(settings.waiting, metrics.waiting.clone()));
+        let shared = Arc::new(Shared {
+            settings,
+            store,
+            instance,
+            clock: Clock::system(),
+            chance: Chance,
+            secret,
+            fleet: FleetView::default(),
+            metrics,
+        });
+        let nodes = Arc::new(Nodes::new(Arc::clone(&shared), Arc::clone(&waiting)));
+        let jobs = Arc::new(Dispatcher::new(Arc::clone(&shared), Arc::clone(&nodes), waiting));
+        let clockwork = Clockwork(vec![
+            tasks::spawn("nodes", Arc::clone(&nodes).watch()),
+            tasks::spawn("lines", Arc::clone(&jobs).watch_lines()),
+            tasks::spawn("deadlines", Arc::clone(&jobs).sweep()),
+        ]);
+        Engine {
+            audio: Arc::new(Audio::new(Arc::clone(&shared))),
+            shared,
+            nodes,
+            jobs,
+            draining: Arc::default(),
+            _clockwork: Arc::new(clockwork),
+        }
     }
 
     /// The store it works on.
     pub fn store(&self) -> &Backend {
-        &self.store
+        &self.shared.store
+    }
+
+    /// How it behaves.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// Under which name.
+    pub fn instance(&self) -> &Instance {
+        &self.shared.instance
+    }
+
+    /// The fleet as this instance sees it.
+    pub fn fleet(&self) -> &FleetView {
+        &self.shared.fleet
+    }
+
+    /// Its metrics.
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
+    }
+
+    /// Epoch milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.shared.clock.now().as_millis()
+    }
+
+    /// The door through which randomness comes in.
+    pub fn chance(&self) -> Chance {
+        self.shared.chance
     }
 
     /// Whether new work is taken at this moment.
@@ -42,7 +128,7 @@ impl Engine {
         if self.draining.load(Ordering::Relaxed) {
             return Readiness::Draining;
         }
-        match &*self.store.status.borrow() {
+        match &*self.shared.store.status.borrow() {
             Status::Up { .. } => Readiness::Ready,
             Status::Down { reason } => Readiness::StoreDown { reason: reason.clone() },
         }
@@ -56,14 +142,19 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use lingua_store::Clock;
     use lingua_store::memory::MemoryStore;
 
     use super::*;
 
     #[tokio::test]
     async fn a_draining_engine_is_not_ready() {
-        let engine = Engine::new(MemoryStore::open(Clock::manual()));
+        let instance = Instance { id: "a".parse().unwrap(), boot: 1 };
+        let engine = Engine::start(
+            MemoryStore::open(Clock::manual()),
+            instance,
+            Settings::stable(),
+            Secret::from_seed(b"seed"),
+        );
         assert_eq!(engine.readiness(), Readiness::Ready);
         engine.drain();
         assert_eq!(engine.readiness(), Readiness::Draining);

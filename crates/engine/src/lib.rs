@@ -2,10 +2,29 @@
 //!
 //! In reading order:
 //!
-//! - [`tasks`]: the one way to start a task, which names it and reports its panic.
+//! - [`settings`]: every figure that may be set.
+//! - [`job`]: the words between the doors and the services.
 //! - [`engine`]: what a scheduler process is made of, and whether it can take work.
+//! - [`nodes`]: who is connected, their records and their word about jobs.
+//! - [`dispatch`]: how a job finds a node and ends.
+//! - [`audio`]: audio handed in ahead of its job.
+//! - [`explain`]: why things are as they are.
+//! - [`fleet`], [`secret`], [`metrics`]: what they share.
+//! - [`tasks`], [`chance`]: the one way to start a task, the one door for randomness.
 
-pub mod tasks;
+pub mod settings;
+pub mod job;
 pub mod engine;
+pub mod nodes;
+pub mod dispatch;
+pub mod audio;
+pub mod explain;
+pub mod fleet;
+pub mod secret;
+pub mod metrics;
+pub mod tasks;
+pub mod chance;
+mod shared;
 
 pub use engine::{Engine, Readiness};
+pub use settings::Settings;

@@ -28,6 +28,12 @@ where
     })
 }
 
+/// Starts a task of which there are very many and whose end nobody awaits. A panic inside it ends
+/// it alone, and the process's panic hook reports it.
+pub fn start(work: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(work);
+}
+
 struct AbortOnDrop(tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {

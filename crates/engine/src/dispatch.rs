@@ -1,0 +1,241 @@
+//! A job finds a node, exactly one, and never hangs.
+//!
+//! Every job is an actor of its own ([`run`]): it chooses, reserves, sends, waits for the ack and the
+//! answer, tries elsewhere, and ends by its deadline whatever happens. Callers hold a [`Job`] and see
+//! it change.
+//!
+//! - [`registry`]: the jobs of this instance. `run`: the life of one. `placing`: how it gets onto a
+//!   node. `slot`: what it holds there.
+//! - `waiting`: the lines of jobs for which all is full.
+//! - `gaps`: missing models. `conversations`: who heard what. `demand`: what was
+//!   asked for in vain. `sweep`: jobs whose instance
+//!   died.
+
+mod conversations;
+mod demand;
+mod gaps;
+mod placing;
+mod registry;
+mod run;
+mod slot;
+mod sweep;
+mod waiting;
+
+pub use registry::{AttemptView, Job, View};
+pub(crate) use waiting::Waiting;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lingua_core::budget::RetryBudget;
+use lingua_core::eligibility::Route;
+use lingua_core::job::JobState;
+use lingua_core::outcome::Code;
+use lingua_core::{JobId, NodeId, RequestId, TenantId};
+use lingua_store::Status;
+use lingua_store::jobs::JobRecord;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use crate::job::{JobSpec, NodeResult, Refusal, Reject};
+use crate::nodes::Nodes;
+use crate::shared::Shared;
+use crate::tasks;
+use conversations::Conversations;
+use demand::Demand;
+use gaps::RouteGaps;
+use registry::Registry;
+
+/// Events that wait for one job. Partials leave room for what ends it.
+const MAILBOX: usize = 32;
+
+/// How long after its deadline the store remembers a job.
+const KEEP_RECORD: Duration = Duration::from_secs(120);
+
+/// For a node's first word to take effect, when the same word comes again.
+const PAST_WORD_WAIT: Duration = Duration::from_millis(250);
+
+/// What happens to a job.
+pub(crate) enum JobEvent {
+    /// It is on the node's wire.
+    Sent { attempt: u32 },
+    /// It did not get onto the node's wire.
+    NotSent { attempt: u32 },
+    /// The node takes it.
+    Ack { attempt: u32 },
+    /// The node does not.
+    Reject { attempt: u32, reason: Reject },
+    /// Something on the way.
+    Partial { attempt: u32, body: Bytes },
+    /// The node is done.
+    Result { attempt: u32, result: NodeResult },
+    /// The node's connection is gone.
+    NodeGone { attempt: u32 },
+    /// It is back.
+    NodeBack { attempt: u32 },
+    /// The node says that it does not have it.
+    Dropped { attempt: u32 },
+    /// The closing part of its turn has its speech.
+    TurnClosed { attempt: u32 },
+    /// Nobody wants it any more.
+    Cancel { reason: &'static str },
+}
+
+/// The service of jobs.
+pub struct Dispatcher {
+    shared: Arc<Shared>,
+    nodes: Arc<Nodes>,
+    waiting: Arc<Waiting>,
+    registry: Registry,
+    budget: Mutex<RetryBudget>,
+    conversations: Conversations,
+    route_gaps: RouteGaps,
+    demand: Demand,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(shared: Arc<Shared>, nodes: Arc<Nodes>, waiting: Arc<Waiting>) -> Self {
+        Dispatcher {
+            registry: Registry::new(shared.settings.results),
+            shared,
+            nodes,
+            waiting,
+            budget: Mutex::default(),
+            conversations: Conversations::default(),
+            route_gaps: RouteGaps::default(),
+            demand: Demand::default(),
+        }
+    }
+
+    /// Takes a job on. One of the same id is the same job, whatever else is said.
+    pub fn submit(self: &Arc<Self>, spec: JobSpec) -> Result<Arc<Job>, Refusal> {
+        if let Some(job) = self.registry.get(&spec.id) {
+            return Ok(job);
+        }
+        if let Status::Down { reason } = &*self.shared.store.status.borrow() {
+            return Err(Refusal::store_down(&lingua_store::Error::Down(reason.clone())));
+        }
+        let (sender, events) = mpsc::channel(MAILBOX);
+        let created_ms = self.shared.clock.now().as_millis();
+        let make = || Arc::new(Job::new(spec.id, spec.session.clone(), sender, created_ms));
+        let (job, made) = self.registry.get_or_insert(spec.id, make);
+        if made {
+            self.shared.metrics.open_jobs.inc();
+            tasks::start(run::Run::new(Arc::clone(self), Arc::clone(&job), spec, events).drive());
+        }
+        Ok(job)
+    }
+
+    /// The job that a request's id stands for: this one, unless the id stands for another.
+    pub async fn claim_request(
+        &self,
+        tenant: &TenantId,
+        request: &RequestId,
+        job: JobId,
+    ) -> Result<(), Refusal> {
+        let keep = Duration::from_millis(self.shared.settings.timing.deadline_ms) + KEEP_RECORD;
+        let claim = self.shared.store.jobs.claim_request(tenant, request, &job, keep).await;
+        match claim {
+            Ok(bound) if bound == job => Ok(()),
+            Ok(_) => Err(Refusal::new(
+                Code::Conflict,
+                "this request_id was used for another session, direction or feature",
+            )),
+            Err(error) => Err(Refusal::store_down(&error)),
+        }
+    }
+
+    /// A job of this instance.
+    pub fn job(&self, id: &JobId) -> Option<Arc<Job>> {
+        self.registry.get(id)
+    }
+
+    /// What the store knows of a job, of whichever instance.
+    pub async fn record(&self, id: &JobId) -> Result<Option<JobRecord>, Refusal> {
+        self.shared.store.jobs.get(id).await.map_err(|error| Refusal::store_down(&error))
+    }
+
+    /// What a node's late or repeated word about a job means, for a node that wants an answer: it
+    /// was heard before, or it is about an attempt that is not the node's.
+    pub async fn past_word(
+        &self,
+        masked: JobId,
+        node: &NodeId,
+        attempt: u32,
+    ) -> Result<(), Refusal> {
+        let stale = || {
+            let detail = "this is not the job's current attempt on this node; stop working on it";
+            Refusal::new(Code::StaleAttempt, detail)
+        };
+        let job = self.shared.secret.masked(masked);
+        if let Some(job) = self.job(&job) {
+            let own = |a: &&AttemptView| a.number == attempt && a.node == *node;
+            let outcome = |view: &View| view.attempts.iter().find(own)?.outcome.clone();
+            // The first word may be on its way into the store at this moment.
+            let known = job.until(|view| outcome(view).is_some());
+            if job.view().attempts.iter().any(|a| own(&a)) {
+                let _ = tokio::time::timeout(PAST_WORD_WAIT, known).await;
+                let heard = outcome(&job.view()).is_some_and(|outcome| outcome == "ok");
+                return if heard { Ok(()) } else { Err(stale()) };
+            }
+        }
+        let record = self.record(&job).await?;
+        let Some(record) = record else {
+            return Err(Refusal::new(Code::NotFound, "there is no such job"));
+        };
+        let own = record.assignment.as_ref().is_some_and(|assignment| {
+            assignment.node == *node && assignment.token.attempt == attempt
+        });
+        if own && record.state == JobState::Done { Ok(()) } else { Err(stale()) }
+    }
+
+    /// Jobs that are open now.
+    pub fn open_jobs(&self) -> Vec<Arc<Job>> {
+        self.registry.open()
+    }
+
+    /// Lets open jobs end for so long, then gives up those that have not: what is left of a drain.
+    pub async fn end_within(&self, limit: Duration) {
+        let end = tokio::time::Instant::now() + limit;
+        for round in 0.. {
+            let open = self.open_jobs();
+            if open.is_empty() {
+                return;
+            }
+            if round == 0 {
+                tracing::info!(jobs = open.len(), "waiting for open jobs to end");
+            }
+            if tokio::time::Instant::now() >= end {
+                tracing::warn!(jobs = open.len(), "giving up jobs that did not end in time");
+                for job in &open {
+                    job.cancel("draining");
+                }
+                let ended = open.iter().map(|job| job.ended_within(Duration::from_secs(2)));
+                futures_util::future::join_all(ended).await;
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Directions that were asked for in vain lately, the most wanted first.
+    pub fn unmet(&self) -> Vec<(Route, bool)> {
+        self.demand.unmet()
+    }
+
+    /// Jobs in line for a direction.
+    pub fn waiting(&self, route: Route, speech: bool) -> usize {
+        self.waiting.length(route, speech)
+    }
+
+    /// Runs until the engine ends: those in line look again now and then.
+    pub(crate) async fn watch_lines(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(Duration::from_millis(250));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tick.tick().await;
+            self.waiting.look_again();
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Who heard the last utterances of conversations that have no session actor to remember it.
+
+use std::collections::HashMap;
+
+use lingua_core::{NodeId, SessionKey};
+use parking_lot::Mutex;
+
+use crate::job::Past;
+
+/// Conversations remembered in one generation. When it is full the generation before is forgotten,
+/// so those that go on are kept and those that ended are not.
+const PER_GENERATION: usize = 20_000;
+
+type Generation = HashMap<SessionKey, Past, foldhash::quality::RandomState>;
+
+#[derive(Default)]
+pub(super) struct Conversations(Mutex<(Generation, Generation)>);
+
+impl Conversations {
+    /// What is remembered of this one.
+    pub fn past(&self, session: &SessionKey) -> Past {
+        let mut generations = self.0.lock();
+        let (present, former) = &mut *generations;
+        if let Some(past) = present.get(session) {
+            return past.clone();
+        }
+        match former.remove(session) {
+            Some(past) => {
+                present.insert(session.clone(), past.clone());
+                past
+            }
+            None => Past::default(),
+        }
+    }
+
+    /// An utterance of it went to this node.
+    pub fn note(&self, session: &SessionKey, node: &NodeId) {
+        let mut generations = self.0.lock();
+        let (present, former) = &mut *generations;
+        if present.len() >= PER_GENERATION && !present.contains_key(session) {
+            *former = std::mem::take(present);
+        }
+        let past = present.entry(session.clone()).or_default();
+        past.last = Some(node.clone());
+        past.heard.note(node);
+    }
+}

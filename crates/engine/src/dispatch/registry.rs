@@ -1,0 +1,228 @@
+//! The jobs of this instance: those that are open, and for a while those that ended.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lingua_core::job::{JobState, JobStep};
+use lingua_core::{JobId, NodeId, SessionKey};
+use lingua_store::jobs::JobRecord;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use super::JobEvent;
+use crate::job::{Ended, Refusal};
+use crate::settings::Retention;
+
+/// A job of this instance, as callers follow it.
+pub struct Job {
+    /// Its id.
+    pub id: JobId,
+    /// Whose conversation it belongs to.
+    pub session: SessionKey,
+    pub(super) events: mpsc::Sender<JobEvent>,
+    view: Mutex<View>,
+    changed: Notify,
+}
+
+/// How a job stands.
+#[derive(Clone)]
+pub struct View {
+    /// Where it is.
+    pub state: JobState,
+    /// Epoch milliseconds.
+    pub created_ms: u64,
+    /// When the first dispatch went out.
+    pub dispatched_ms: Option<u64>,
+    /// When a node first took it.
+    pub acked_ms: Option<u64>,
+    /// When it ended.
+    pub ended_ms: Option<u64>,
+    /// How long it was in line.
+    pub waited_ms: u64,
+    /// Every dispatch of it.
+    pub attempts: Vec<AttemptView>,
+    /// The last word on the way to the result, as it came.
+    pub partial: Option<Bytes>,
+    /// What is worth knowing about the choice.
+    pub notes: Vec<String>,
+    /// How it ended.
+    pub ended: Option<Ended>,
+    /// Another instance has it, and this is what the store knows.
+    pub elsewhere: Option<JobRecord>,
+}
+
+/// One dispatch of a job.
+#[derive(Clone, Debug)]
+pub struct AttemptView {
+    /// Its number.
+    pub number: u32,
+    /// Its node.
+    pub node: NodeId,
+    /// How the node came to be chosen.
+    pub source: &'static str,
+    /// Epoch milliseconds.
+    pub sent_ms: u64,
+    /// When the node took it.
+    pub acked_ms: Option<u64>,
+    /// When it ended.
+    pub ended_ms: Option<u64>,
+    /// How: `ok`, or a code.
+    pub outcome: Option<String>,
+}
+
+impl Job {
+    pub(super) fn new(
+        id: JobId,
+        session: SessionKey,
+        events: mpsc::Sender<JobEvent>,
+        created_ms: u64,
+    ) -> Self {
+        let view = View {
+            state: JobState::New,
+            created_ms,
+            dispatched_ms: None,
+            acked_ms: None,
+            ended_ms: None,
+            waited_ms: 0,
+            attempts: Vec::new(),
+            partial: None,
+            notes: Vec::new(),
+            ended: None,
+            elsewhere: None,
+        };
+        Job { id, session, events, view: Mutex::new(view), changed: Notify::new() }
+    }
+
+    /// How it stands now.
+    pub fn view(&self) -> View {
+        self.view.lock().clone()
+    }
+
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut View) -> T) -> T {
+        let answer = change(&mut self.view.lock());
+        self.changed.notify_waiters();
+        answer
+    }
+
+    /// One step of the job machine. A step that is not legal changes nothing and is a mistake of
+    /// ours.
+    pub(super) fn step(view: &mut View, step: JobStep) {
+        match view.state.after(step) {
+            Some(next) => view.state = next,
+            None => tracing::error!(state = ?view.state, ?step, "not a legal step of a job"),
+        }
+    }
+
+    /// Waits until `ready` says so, or the job is over.
+    pub async fn until(&self, ready: impl Fn(&View) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // Heard from now on, so that a change between the look and the wait is not missed.
+            changed.as_mut().enable();
+            {
+                let view = self.view.lock();
+                if view.ended.is_some() || view.elsewhere.is_some() || ready(&view) {
+                    return;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits for the end, at most so long.
+    pub async fn ended_within(&self, wait: Duration) -> View {
+        let _ = tokio::time::timeout(wait, self.until(|_| false)).await;
+        self.view()
+    }
+
+    /// Waits for the first dispatch: the node and attempt, or why there is none.
+    pub async fn dispatched(&self) -> Result<(NodeId, u32), Refusal> {
+        self.until(|view| !view.attempts.is_empty()).await;
+        let view = self.view.lock();
+        if let Some(attempt) = view.attempts.last() {
+            return Ok((attempt.node.clone(), attempt.number));
+        }
+        Err(match &view.ended {
+            Some(Ended::Failed(refusal)) => refusal.clone(),
+            Some(Ended::Cancelled(reason)) => {
+                Refusal::new(lingua_core::outcome::Code::JobCancelled, reason.clone())
+            }
+            _ => Refusal::new(lingua_core::outcome::Code::Conflict, "the job ran elsewhere"),
+        })
+    }
+
+    /// Asks that the job be given up. Of one that is over it means nothing.
+    pub fn cancel(&self, reason: &'static str) {
+        let _ = self.events.try_send(JobEvent::Cancel { reason });
+    }
+}
+
+/// All jobs of this instance.
+pub(super) struct Registry {
+    retention: Retention,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    jobs: HashMap<JobId, Arc<Job>, foldhash::quality::RandomState>,
+    ended: VecDeque<(Instant, JobId, usize)>,
+    bytes: usize,
+}
+
+impl Registry {
+    pub fn new(retention: Retention) -> Self {
+        Registry { retention, inner: Mutex::default() }
+    }
+
+    pub fn get(&self, id: &JobId) -> Option<Arc<Job>> {
+        self.inner.lock().jobs.get(id).cloned()
+    }
+
+    /// The job of this id, made if it is not there; says whether it was made.
+    pub fn get_or_insert(&self, id: JobId, make: impl FnOnce() -> Arc<Job>) -> (Arc<Job>, bool) {
+        let mut inner = self.inner.lock();
+        if let Some(job) = inner.jobs.get(&id) {
+            return (Arc::clone(job), false);
+        }
+        let job = make();
+        inner.jobs.insert(id, Arc::clone(&job));
+        (job, true)
+    }
+
+    /// Jobs that are open now.
+    pub fn open(&self) -> Vec<Arc<Job>> {
+        let jobs: Vec<Arc<Job>> = self.inner.lock().jobs.values().cloned().collect();
+        let open = |view: &View| view.ended.is_none() && view.elsewhere.is_none();
+        jobs.into_iter().filter(|job| open(&job.view.lock())).collect()
+    }
+
+    /// The job ended: it is remembered for a while, and the oldest beyond the bounds are forgotten.
+    pub fn ended(&self, id: JobId, bytes: usize, now: Instant) {
+        let mut gone = Vec::new();
+        let mut inner = self.inner.lock();
+        inner.ended.push_back((now, id, bytes));
+        inner.bytes += bytes;
+        let keep = Duration::from_millis(self.retention.keep_ms);
+        while let Some((at, oldest, size)) = inner.ended.front().copied()
+            && (now - at > keep
+                || inner.ended.len() > self.retention.max_entries
+                || inner.bytes > self.retention.max_bytes)
+        {
+            inner.ended.pop_front();
+            inner.bytes -= size;
+            gone.extend(inner.jobs.remove(&oldest));
+        }
+        // Dropped outside of the lock: there may be much to free.
+        drop(inner);
+    }
+
+    /// Forgets a job that another instance has.
+    pub fn forget(&self, id: &JobId) {
+        self.inner.lock().jobs.remove(id);
+    }
+}

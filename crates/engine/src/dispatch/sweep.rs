@@ -1,0 +1,61 @@
+//! Jobs without a session whose instance died: any instance ends them at their deadline, and
+//! exactly one does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lingua_core::JobId;
+use lingua_core::job::JobState;
+use lingua_core::outcome::Code;
+use lingua_store::jobs::{EndedBy, Ending, Finish};
+
+use super::Dispatcher;
+
+/// How often overdue jobs are looked for. An instance ends its own jobs itself, and sooner.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Jobs ended in one go.
+const BATCH: usize = 256;
+
+impl Dispatcher {
+    /// Runs until the engine ends.
+    pub(crate) async fn sweep(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(INTERVAL);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tick.tick().await;
+            if !self.shared.store.status.borrow().is_up() {
+                continue;
+            }
+            if let Err(error) = self.sweep_once().await {
+                tracing::debug!(%error, "overdue jobs were not ended");
+            }
+        }
+    }
+
+    async fn sweep_once(&self) -> lingua_store::Result<()> {
+        for job in self.shared.store.jobs.due(BATCH).await? {
+            // One of our own ends by itself; its actor knows more.
+            if self.job(&job).is_none_or(|job| job.view().ended.is_some()) {
+                self.end_overdue(&job).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn end_overdue(&self, job: &JobId) -> lingua_store::Result<()> {
+        let jobs = &self.shared.store.jobs;
+        let record = jobs.get(job).await?;
+        let code = Code::JobTimeout.as_str().to_owned();
+        let ending = Ending { state: JobState::Failed, code };
+        let finish = jobs.finish(job, &EndedBy::Owner, &ending).await?;
+        if finish == Finish::Finished {
+            self.shared.metrics.swept.inc();
+            tracing::info!(job.id = %job, "an orphaned job was ended at its deadline");
+            if let Some(assignment) = record.and_then(|record| record.assignment) {
+                self.shared.store.slots.release(&assignment.node, assignment.token).await?;
+            }
+        }
+        jobs.unwatch(job).await
+    }
+}

@@ -1,0 +1,266 @@
+//! Why things are as they are, for operators and node owners: read-only views.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use lingua_core::eligibility::{Need, Route, Standing, WhyNot, why_not};
+use lingua_core::node::{Health, NmtPairs, NodeProfile};
+use lingua_core::{Lang, NodeId, TenantId};
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+use crate::nodes::{BreakerView, NodeDetail, Order, Supports};
+
+/// Pairs shown at once; a fleet with more is told by the pairs that most nodes serve.
+const MAX_PAIRS: usize = 4_096;
+
+/// A node as its owner and operators see it.
+#[derive(Clone, Debug)]
+pub struct NodeView {
+    /// Its name.
+    pub id: NodeId,
+    /// Where it is in its life, by everybody's word.
+    pub health: Health,
+    /// It has a connection to this instance.
+    pub connected: bool,
+    /// Its heartbeat is not overdue.
+    pub fresh: bool,
+    /// A reported resource is above the threshold.
+    pub overloaded: bool,
+    /// What an administrator wants of it.
+    pub order: Order,
+    /// What its failures brought it.
+    pub breaker: BreakerView,
+    /// Of its present connection.
+    pub epoch: u64,
+    /// Slots it declares.
+    pub declared_slots: u32,
+    /// Slots open to jobs now.
+    pub open_slots: u32,
+    /// Slots taken, as far as this instance knows.
+    pub used_slots: u32,
+    /// Attempts that it has.
+    pub running: usize,
+    /// How long its recent jobs took.
+    pub latency_ms: Option<u32>,
+    /// Jobs it did.
+    pub done: u64,
+    /// Jobs it failed.
+    pub failed: u64,
+    /// What it can do.
+    pub profile: Arc<NodeProfile>,
+    /// What it understands.
+    pub supports: Supports,
+    /// Models it misses.
+    pub missing_models: Vec<String>,
+    /// What it says of itself.
+    pub detail: Arc<NodeDetail>,
+    /// Why it gets no jobs, in sentences; empty if nothing is in the way.
+    pub why_idle: Vec<String>,
+}
+
+/// One directed pair.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PairView {
+    /// From.
+    pub src: Lang,
+    /// Into.
+    pub tgt: Lang,
+    /// Nodes that can serve it.
+    pub nodes: usize,
+    /// Those of them that take jobs now.
+    pub ready: usize,
+    /// Those of them that speak the target.
+    pub speaking: usize,
+    /// Slots of the ready ones.
+    pub slots: u64,
+    /// Free ones.
+    pub free: u64,
+    /// Jobs in line.
+    pub waiting: usize,
+}
+
+impl Engine {
+    /// A node of this instance.
+    pub fn node_view(&self, id: &NodeId) -> Option<NodeView> {
+        let node = self.nodes.get(id)?;
+        let (used, latency_ms) = {
+            let fleet = self.fleet().lock();
+            fleet.get(id).map_or((0, None), |node| (node.used(), node.latency_ms()))
+        };
+        let now = Instant::now();
+        let inner = node.lock();
+        let mut view = NodeView {
+            id: id.clone(),
+            health: inner.health(),
+            connected: inner.link.is_some(),
+            fresh: inner.fresh_until > now,
+            overloaded: inner.overloaded,
+            order: inner.order,
+            breaker: BreakerView::of(inner.breaker.state(), now),
+            epoch: inner.epoch,
+            declared_slots: inner.profile.max_slots,
+            open_slots: inner.open_slots(),
+            used_slots: used,
+            running: inner.held.values().filter(|held| held.job.is_some()).count(),
+            latency_ms,
+            done: inner.done,
+            failed: inner.failed,
+            profile: Arc::clone(&inner.profile),
+            supports: inner.link.as_ref().map(|link| link.supports).unwrap_or_default(),
+            missing_models: inner.gaps.iter().map(|(model, _)| model.to_string()).collect(),
+            detail: Arc::clone(&inner.detail),
+            why_idle: Vec::new(),
+        };
+        drop(inner);
+        view.why_idle = why_idle(&view);
+        Some(view)
+    }
+
+    /// All nodes of this instance, by name.
+    pub fn node_views(&self) -> Vec<NodeView> {
+        let mut ids: Vec<NodeId> = self.nodes.all().iter().map(|node| node.id.clone()).collect();
+        ids.sort_unstable();
+        ids.iter().filter_map(|id| self.node_view(id)).collect()
+    }
+
+    /// What would make the node useful: directions that are asked for and that nobody, or too few,
+    /// serve, each with what the node lacks for it.
+    pub fn wanted_of(&self, profile: &NodeProfile) -> Vec<(Route, bool, Vec<WhyNot>)> {
+        let tenant: TenantId = "default".parse().expect("a fixed id");
+        let unmet = self.jobs.unmet();
+        let lacking = unmet.into_iter().map(|(route, speech)| {
+            let need = Need {
+                route,
+                speech,
+                services: Vec::new(),
+                models: Vec::new(),
+                tenant: tenant.clone(),
+                named: false,
+            };
+            let why = why_not(profile, &Standing::READY, &need);
+            (route, speech, why.iter().collect::<Vec<_>>())
+        });
+        lacking.filter(|(.., why)| !why.is_empty()).collect()
+    }
+
+    /// The directed pairs that nodes of this instance serve, with nodes, slots and waiting jobs.
+    pub fn pair_views(&self) -> Vec<PairView> {
+        let groups = self.groups();
+        let mut pairs: BTreeMap<(Lang, Lang), PairView> = BTreeMap::new();
+        for group in groups {
+            for (src, tgt) in directions(&group.profile) {
+                if pairs.len() >= MAX_PAIRS && !pairs.contains_key(&(src, tgt)) {
+                    continue;
+                }
+                let pair = pairs.entry((src, tgt)).or_insert_with(|| PairView {
+                    src,
+                    tgt,
+                    nodes: 0,
+                    ready: 0,
+                    speaking: 0,
+                    slots: 0,
+                    free: 0,
+                    waiting: 0,
+                });
+                pair.nodes += group.nodes;
+                pair.ready += group.ready;
+                pair.speaking += if group.profile.tts.serves(&tgt) { group.ready } else { 0 };
+                pair.slots += group.slots;
+                pair.free += group.free;
+            }
+        }
+        for pair in pairs.values_mut() {
+            let route = Route::Directed(pair.src, pair.tgt);
+            pair.waiting = self.jobs.waiting(route, true) + self.jobs.waiting(route, false);
+        }
+        pairs.into_values().collect()
+    }
+
+    /// Nodes with the same abilities together: a large fleet has few kinds.
+    fn groups(&self) -> Vec<Group> {
+        let fleet = self.fleet().lock();
+        let mut groups: HashMap<u64, Group> = HashMap::new();
+        for node in fleet.nodes() {
+            let group = groups.entry(node.version().get()).or_insert_with(|| Group {
+                profile: Arc::clone(node.profile()),
+                nodes: 0,
+                ready: 0,
+                slots: 0,
+                free: 0,
+            });
+            let standing = node.standing();
+            group.nodes += 1;
+            if standing.health == Health::Ready && standing.fresh && !standing.overloaded {
+                group.ready += 1;
+                group.slots += u64::from(node.max());
+                group.free += u64::from(node.max().saturating_sub(node.used()));
+            }
+        }
+        groups.into_values().collect()
+    }
+}
+
+struct Group {
+    profile: Arc<NodeProfile>,
+    nodes: usize,
+    ready: usize,
+    slots: u64,
+    free: u64,
+}
+
+/// The directions a profile serves, by the predicate itself.
+fn directions(profile: &NodeProfile) -> Vec<(Lang, Lang)> {
+    let mut targets: BTreeSet<Lang> =
+        profile.semantic.iter().chain(profile.tts.iter()).copied().collect();
+    match &profile.nmt {
+        NmtPairs::Any => {}
+        NmtPairs::Product(_, into) => targets.extend(into.iter()),
+        NmtPairs::Pairs(pairs) => targets.extend(pairs.iter().map(|(_, into)| *into)),
+    }
+    let mut found = Vec::new();
+    for src in profile.semantic.iter().filter(|src| profile.asr.serves(src)) {
+        for tgt in targets.iter().filter(|tgt| profile.nmt.serves(src, tgt)) {
+            found.push((*src, *tgt));
+        }
+    }
+    found
+}
+
+fn why_idle(view: &NodeView) -> Vec<String> {
+    let mut why = Vec::new();
+    let mut say = |applies: bool, text: String| {
+        if applies {
+            why.push(text);
+        }
+    };
+    say(!view.connected, "it is not connected".into());
+    say(view.connected && !view.fresh, "its heartbeat is overdue".into());
+    say(view.order == Order::Drain, "an administrator drains it".into());
+    say(view.order == Order::Block, "an administrator blocked it".into());
+    if let BreakerView::Open { left_ms } = view.breaker {
+        say(true, format!("it failed too often and is left alone for {left_ms} ms more"));
+    }
+    say(
+        view.breaker == BreakerView::Probing,
+        "it failed before and gets one job to show it works".into(),
+    );
+    say(view.overloaded, "it reported a resource above the threshold".into());
+    let own = [Health::Registering, Health::Degraded, Health::Draining, Health::Offline];
+    let by_itself = view.order == Order::Serve && view.breaker == BreakerView::Closed;
+    say(
+        view.connected && by_itself && own.contains(&view.health),
+        format!("it says of itself that it is {}", view.health.as_str()),
+    );
+    say(
+        view.profile.private,
+        "it takes only jobs that name it (accept_public_jobs is false)".into(),
+    );
+    say(view.profile.tts.is_empty(), "it speaks no language, so it gets text jobs only".into());
+    say(!view.missing_models.is_empty(), format!("it misses {}", view.missing_models.join(", ")));
+    say(
+        view.used_slots >= view.open_slots && view.connected,
+        "all its open slots are taken".into(),
+    );
+    why
+}

@@ -1,0 +1,191 @@
+//! Every metric, with unit and help. Ids are never labels.
+
+use std::fmt::Write;
+use std::sync::atomic::AtomicU64;
+
+use lingua_core::node::Health;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+type Labels = [(&'static str, &'static str); 1];
+type By = Family<Labels, Counter>;
+
+/// The metrics of one engine.
+pub struct Metrics {
+    registry: Registry,
+    pub(crate) registrations: Counter,
+    pub(crate) node_errors: Counter,
+    pub(crate) ack_timeouts: Counter,
+    pub(crate) hedges: Counter,
+    pub(crate) pool_empty: Counter,
+    pub(crate) retries_refused: Counter,
+    pub(crate) slots_left: Counter,
+    pub(crate) swept: Counter,
+    pub(crate) waiting: Gauge,
+    pub(crate) open_jobs: Gauge,
+    pub(crate) place_seconds: Histogram,
+    pub(crate) wait_seconds: Histogram,
+    pub(crate) job_seconds: Histogram,
+    pub(crate) done: Counter,
+    reserve: By,
+    ended: By,
+    retries: By,
+    stale: By,
+    gaps: By,
+    nodes: Family<Labels, Gauge>,
+    /// Handles that are used for every job, found once.
+    pub(crate) granted: Counter,
+    /// Read by the dashboard of the process itself.
+    pub(crate) stale_total: AtomicU64,
+}
+
+/// From half a millisecond to two minutes.
+fn spans() -> Histogram {
+    Histogram::new([
+        0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0,
+        40.0, 80.0, 120.0,
+    ])
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("lingua");
+        macro_rules! metric {
+            ($name:literal, $help:literal, $metric:expr) => {{
+                let metric = $metric;
+                registry.register($name, $help, metric.clone());
+                metric
+            }};
+            ($name:literal, $help:literal, $metric:expr, $unit:expr) => {{
+                let metric = $metric;
+                registry.register_with_unit($name, $help, $unit, metric.clone());
+                metric
+            }};
+        }
+        let reserve: By =
+            metric!("reserve", "Wishes for a slot by what the store answered", By::default());
+        let ended: By =
+            metric!("jobs_ended", "Jobs that ended, by code; ok for a result", By::default());
+        let granted = reserve.get_or_create(&[("outcome", "granted")]).clone();
+        let done = ended.get_or_create(&[("code", "ok")]).clone();
+        Metrics {
+            registrations: metric!(
+                "node_registrations",
+                "Nodes that registered",
+                Counter::default()
+            ),
+            node_errors: metric!("node_errors", "Errors that nodes reported", Counter::default()),
+            ack_timeouts: metric!(
+                "ack_timeouts",
+                "Attempts that no node acked in time",
+                Counter::default()
+            ),
+            hedges: metric!("hedges", "Second copies of slow jobs", Counter::default()),
+            pool_empty: metric!(
+                "pool_empty",
+                "Jobs that no node was able to take",
+                Counter::default()
+            ),
+            retries_refused: metric!(
+                "retries_refused",
+                "Retries that the retry budget did not allow",
+                Counter::default()
+            ),
+            slots_left: metric!(
+                "slots_left_to_lapse",
+                "Slots not given back because the node may still work",
+                Counter::default()
+            ),
+            swept: metric!(
+                "jobs_swept",
+                "Jobs of other instances that were ended at their deadline",
+                Counter::default()
+            ),
+            waiting: metric!("waiting_jobs", "Jobs in line for a slot", Gauge::default()),
+            open_jobs: metric!(
+                "open_jobs",
+                "Jobs of this instance that are open",
+                Gauge::default()
+            ),
+            place_seconds: metric!(
+                "dispatch",
+                "From the hand-in of a job to its way to a node",
+                spans(),
+                Unit::Seconds
+            ),
+            wait_seconds: metric!(
+                "wait",
+                "Time in line of jobs that waited",
+                spans(),
+                Unit::Seconds
+            ),
+            job_seconds: metric!(
+                "job",
+                "From the hand-in of a job to its end",
+                spans(),
+                Unit::Seconds
+            ),
+            retries: metric!("retries", "Attempts after a failed one, by its code", By::default()),
+            stale: metric!(
+                "stale_fence",
+                "Words of nodes about attempts that they do not have, by kind",
+                By::default()
+            ),
+            gaps: metric!(
+                "model_gaps",
+                "Reports of missing models, by what followed",
+                By::default()
+            ),
+            nodes: metric!("nodes", "Nodes of this instance by state", Family::default()),
+            stale_total: AtomicU64::new(0),
+            reserve,
+            ended,
+            granted,
+            done,
+            registry,
+        }
+    }
+}
+
+impl Metrics {
+    pub(crate) fn reserve(&self, outcome: &'static str) {
+        self.reserve.get_or_create(&[("outcome", outcome)]).inc();
+    }
+
+    /// A job ended badly. A node's own codes are one label value: a node must not fill the memory.
+    pub(crate) fn ended(&self, code: &'static str) {
+        self.ended.get_or_create(&[("code", code)]).inc();
+    }
+
+    pub(crate) fn retry(&self, code: &'static str) {
+        self.retries.get_or_create(&[("code", code)]).inc();
+    }
+
+    pub(crate) fn stale(&self, kind: &'static str) {
+        self.stale_total.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.stale.get_or_create(&[("kind", kind)]).inc();
+    }
+
+    pub(crate) fn gap(&self, followed: &'static str) {
+        self.gaps.get_or_create(&[("followed", followed)]).inc();
+    }
+
+    pub(crate) fn set_nodes(&self, counts: [i64; Health::ALL.len()]) {
+        for (health, count) in Health::ALL.into_iter().zip(counts) {
+            self.nodes.get_or_create(&[("state", health.as_str())]).set(count);
+        }
+    }
+
+    /// All of them as Prometheus reads them.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        if encode(&mut text, &self.registry).is_err() {
+            let _ = write!(text, "# metrics could not be written\n# EOF\n");
+        }
+        text
+    }
+}

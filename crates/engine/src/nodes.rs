@@ -1,0 +1,457 @@
+//! The nodes that are connected to this instance: their life, their records, their word about jobs.
+//!
+//! - `state`: one node. `breaker`, `trust`: what it gets after failures and successes.
+//! - `records`: keeping the store's record of it true.
+//! - `reports`: what it says about jobs, fenced before it has any effect.
+//!
+//! A door calls [`Nodes::register`] for a connection and gets a [`Connection`]; with that it passes
+//! on heartbeats and words about jobs, and says when the connection is gone. The newest connection
+//! of a node wins; the older one is told so and has no further effect.
+
+mod breaker;
+mod records;
+mod reports;
+mod state;
+mod trust;
+
+pub use breaker::BreakerView;
+pub use reports::Heard;
+pub(crate) use reports::INHIBITION;
+pub use state::Order;
+pub(crate) use state::{Held, NodeState};
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lingua_core::node::{CapabilityError, Declaration, Health, NodeProfile};
+use lingua_core::outcome::Code;
+use lingua_core::{JobId, NodeId};
+use lingua_store::nodes::{Claim, ProfileVersion, Put, Registration};
+use parking_lot::RwLock;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::dispatch::{JobEvent, Waiting};
+use crate::job::{Refusal, ToNode};
+use crate::shared::Shared;
+use breaker::Breaker;
+use state::{Inner, Link, Running, Todo};
+use trust::Trust;
+
+/// Nodes that one instance holds; a fleet beyond it needs more instances.
+const MAX_NODES: usize = 200_000;
+
+/// The service of nodes.
+pub struct Nodes {
+    shared: Arc<Shared>,
+    waiting: Arc<Waiting>,
+    table: RwLock<HashMap<NodeId, Arc<NodeState>, foldhash::quality::RandomState>>,
+    serials: AtomicU64,
+}
+
+/// What a node understands beyond the protocol that every agent speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Supports {
+    /// It says that it takes a job.
+    pub ack: bool,
+    /// It stops a job when told to.
+    pub cancel: bool,
+    /// It takes audio as a binary frame.
+    pub binary_audio: bool,
+    /// It fetches audio by reference.
+    pub audio_ref: bool,
+    /// It sends the lease's name along.
+    pub tokens: bool,
+    /// It sends progress.
+    pub progress: bool,
+    /// It repeats a result until it is told that it arrived.
+    pub result_ack: bool,
+}
+
+impl Supports {
+    /// Whether it listed anything at all; an older agent lists nothing.
+    pub fn any(self) -> bool {
+        self != Supports::default()
+    }
+}
+
+/// What a node says of itself beside its abilities: shown, never decided on.
+#[derive(Clone, Debug, Default)]
+pub struct NodeDetail {
+    /// Of its software.
+    pub version: Option<String>,
+    /// Where it runs.
+    pub platform: Option<String>,
+    /// Bounded JSON, as it came.
+    pub hardware: Option<crate::job::Json>,
+    /// In per cent, as last reported.
+    pub cpu_percent: Option<f64>,
+    /// In per cent, as last reported.
+    pub gpu_percent: Option<f64>,
+    /// In per cent, as last reported.
+    pub mem_percent: Option<f64>,
+    /// Its own last error.
+    pub last_error: Option<String>,
+}
+
+/// A wish to be a node.
+pub struct Register {
+    /// Its stable name.
+    pub node: NodeId,
+    /// What it can do; slots left out are the default's.
+    pub declaration: Declaration,
+    /// Where it is in its life, by its own word.
+    pub health: Health,
+    /// What it understands.
+    pub supports: Supports,
+    /// Where to send what it is to do.
+    pub out: mpsc::Sender<ToNode>,
+    /// It tells what it runs in every heartbeat.
+    pub reports: bool,
+    /// What it runs now, by ids as it knows them; `None` if it does not say.
+    pub running: Option<Vec<(JobId, u32)>>,
+    /// What else it says.
+    pub detail: NodeDetail,
+}
+
+/// A node's connection, as its door holds it.
+#[derive(Clone)]
+pub struct Connection {
+    pub(crate) node: Arc<NodeState>,
+    serial: u64,
+}
+
+impl Connection {
+    /// Whose it is.
+    pub fn node_id(&self) -> &NodeId {
+        &self.node.id
+    }
+
+    /// Whether it is still the node's newest one.
+    pub fn is_current(&self) -> bool {
+        self.node.lock().link.as_ref().is_some_and(|link| link.serial == self.serial)
+    }
+}
+
+/// What became of a wish to be a node.
+pub struct Registered {
+    /// To speak for the node with.
+    pub connection: Connection,
+    /// Rises with every connection of the node.
+    pub epoch: u64,
+    /// How often the node is to say that it lives.
+    pub heartbeat: Duration,
+    /// It takes jobs; otherwise its warm-up is awaited.
+    pub ready: bool,
+    /// This instance knew the node, so its running jobs go on.
+    pub resumed: bool,
+}
+
+/// A sign of life. What is `None` stays as it was.
+#[derive(Default)]
+pub struct Heartbeat {
+    /// What it can do, if that changed.
+    pub declaration: Option<Declaration>,
+    /// Where it is in its life.
+    pub health: Option<Health>,
+    /// What it runs, by ids as it knows them.
+    pub running: Option<Vec<(JobId, u32)>>,
+    /// Figures.
+    pub cpu_percent: Option<f64>,
+    /// Figures.
+    pub gpu_percent: Option<f64>,
+    /// Figures.
+    pub mem_percent: Option<f64>,
+}
+
+impl Nodes {
+    pub(crate) fn new(shared: Arc<Shared>, waiting: Arc<Waiting>) -> Self {
+        Nodes { shared, waiting, table: RwLock::default(), serials: AtomicU64::new(0) }
+    }
+
+    /// Makes the connection the node's newest one. An older one of the same node is told to close.
+    pub async fn register(self: &Arc<Self>, wish: Register) -> Result<Registered, Refusal> {
+        self.register_over(wish, None).await
+    }
+
+    /// The same over a connection that the node has already: its serial stays.
+    pub async fn register_over(
+        self: &Arc<Self>,
+        wish: Register,
+        over: Option<&Connection>,
+    ) -> Result<Registered, Refusal> {
+        let settings = &self.shared.settings;
+        let Register { node: id, declaration, health, supports, out, reports, running, detail } =
+            wish;
+        let profile = profile_of(declaration)?;
+        let known = self.get(&id);
+        if known.as_ref().is_some_and(|node| node.lock().order == Order::Block) {
+            return Err(Refusal::new(Code::Forbidden, "an administrator blocked this node"));
+        }
+        if known.is_none() && self.table.read().len() >= MAX_NODES {
+            let full = "this instance has as many nodes as it can hold; try another one";
+            return Err(Refusal::new(Code::QuotaExceeded, full).retry_after(5_000));
+        }
+        let timing = &settings.timing;
+        let heartbeat_ms =
+            if supports.any() { timing.heartbeat_ms } else { timing.compat_heartbeat_ms };
+        let link = Link {
+            serial: over
+                .map_or_else(|| self.serials.fetch_add(1, Ordering::Relaxed) + 1, |c| c.serial),
+            out,
+            supports,
+        };
+        let now = Instant::now();
+        let heartbeat = Duration::from_millis(heartbeat_ms);
+        let version = ProfileVersion::of(&profile);
+        let profile = Arc::new(profile);
+        let fresh = || Inner {
+            link: None,
+            epoch: 0,
+            profile: Arc::clone(&profile),
+            version,
+            declared: health,
+            overloaded: false,
+            order: Order::Serve,
+            breaker: Breaker::new(settings.breaker),
+            trust: Trust::new(settings.slow_start),
+            inhibited_until: None,
+            fresh_until: now + heartbeat * 3,
+            overdue: false,
+            heartbeat,
+            lease: Duration::from_millis(timing.running_lease_for_ms(heartbeat_ms)),
+            reports,
+            held: HashMap::default(),
+            gaps: Vec::new(),
+            todo: Todo::default(),
+            syncing: false,
+            detail: Arc::new(NodeDetail::default()),
+            done: 0,
+            failed: 0,
+            gone_at: None,
+        };
+        // The record is written before the node counts here: a store that is down refuses it.
+        let vitals = {
+            let probe = known.as_ref().map(|node| node.lock());
+            let open = probe.as_ref().map_or_else(
+                || Trust::new(settings.slow_start).slots(profile.max_slots),
+                |inner| inner.trust.slots(profile.max_slots),
+            );
+            let drained = probe.is_some_and(|inner| inner.order == Order::Drain);
+            lingua_store::nodes::Vitals {
+                max: open,
+                health: if drained { Health::Draining } else { health },
+                overloaded: false,
+                fresh_for: heartbeat * 3,
+            }
+        };
+        let registration = Registration {
+            claim: Claim::Newest,
+            owner: self.shared.instance.clone(),
+            profile: (*profile).clone(),
+            vitals,
+            known: known.is_some() || running.as_ref().is_some_and(|running| !running.is_empty()),
+        };
+        let epoch = match self.shared.store.nodes.put(&id, &registration).await {
+            Ok(Put::Stored { epoch, .. }) => epoch,
+            Ok(Put::Superseded { .. }) => {
+                return Err(Refusal::new(
+                    Code::NodeIdConflict,
+                    "a newer connection of it is there",
+                ));
+            }
+            Err(error) => return Err(Refusal::store_down(&error)),
+        };
+        let resumed = known.is_some();
+        let node = {
+            let mut table = self.table.write();
+            let made = || Arc::new(NodeState::new(id.clone(), fresh()));
+            Arc::clone(table.entry(id.clone()).or_insert_with(made))
+        };
+        let serial = link.serial;
+        {
+            let mut inner = node.lock();
+            if inner.epoch > epoch {
+                let newer = "a newer connection of this node registered at the same time";
+                return Err(Refusal::new(Code::NodeIdConflict, newer));
+            }
+            let older = inner.link.replace(link).filter(|older| older.serial != serial);
+            if let Some(older) = older {
+                let _ = older.out.try_send(ToNode::Superseded);
+                tracing::info!(node.id = %id, "a newer connection of the node took over");
+            }
+            inner.epoch = epoch;
+            (inner.profile, inner.version) = (Arc::clone(&profile), version);
+            (inner.declared, inner.overloaded, inner.reports) = (health, false, reports);
+            inner.heartbeat = heartbeat;
+            inner.lease = Duration::from_millis(timing.running_lease_for_ms(heartbeat_ms));
+            inner.detail = Arc::new(detail);
+            inner.gone_at = None;
+            inner.alive(now);
+            inner.tell_jobs(|attempt| JobEvent::NodeBack { attempt });
+            if let Some(running) = running {
+                inner.todo.report = Some(self.running_of(&inner, &running));
+            }
+            inner.todo.beat |= resumed;
+            inner.todo.renew |= resumed;
+        }
+        self.refresh(&node);
+        self.sync(&node);
+        self.shared.metrics.registrations.inc();
+        tracing::info!(node.id = %id, epoch, resumed, slots = profile.max_slots, "node registered");
+        let ready = health == Health::Ready;
+        let connection = Connection { node, serial };
+        Ok(Registered { connection, epoch, heartbeat, ready, resumed })
+    }
+
+    /// Takes a sign of life. `false` from a connection that is no longer the node's.
+    pub fn heartbeat(self: &Arc<Self>, from: &Connection, beat: Heartbeat) -> Result<(), Refusal> {
+        let profile = beat.declaration.map(profile_of).transpose()?;
+        let limit = self.shared.settings.resource_threshold_percent;
+        {
+            let mut inner = from.node.lock();
+            if inner.link.as_ref().is_none_or(|link| link.serial != from.serial) {
+                return Err(Refusal::new(Code::NotFound, "register again"));
+            }
+            inner.alive(Instant::now());
+            if let Some(profile) = profile
+                && profile != *inner.profile
+            {
+                inner.version = ProfileVersion::of(&profile);
+                inner.profile = Arc::new(profile);
+                inner.todo.put = true;
+            }
+            if let Some(health) = beat.health {
+                inner.declared = health;
+            }
+            let figures = [beat.cpu_percent, beat.gpu_percent, beat.mem_percent];
+            if figures.iter().any(Option::is_some) {
+                inner.overloaded = figures.iter().flatten().any(|percent| *percent > limit);
+                let detail = Arc::make_mut(&mut inner.detail);
+                detail.cpu_percent = beat.cpu_percent;
+                detail.gpu_percent = beat.gpu_percent;
+                detail.mem_percent = beat.mem_percent;
+            }
+            if let Some(running) = beat.running {
+                inner.reports = true;
+                inner.todo.report = Some(self.running_of(&inner, &running));
+            }
+            inner.todo.beat = true;
+            inner.todo.renew = true;
+        }
+        self.refresh(&from.node);
+        self.sync(&from.node);
+        Ok(())
+    }
+
+    /// The connection is gone. Of an older connection than the present one it means nothing.
+    pub fn gone(self: &Arc<Self>, connection: &Connection) {
+        let node = &connection.node;
+        {
+            let mut inner = node.lock();
+            if inner.link.as_ref().is_none_or(|link| link.serial != connection.serial) {
+                return;
+            }
+            inner.link = None;
+            inner.gone_at = Some(Instant::now());
+            inner.tell_jobs(|attempt| JobEvent::NodeGone { attempt });
+            inner.todo.beat = true;
+        }
+        tracing::info!(node.id = %node.id, "node disconnected");
+        self.refresh(node);
+        self.sync(node);
+    }
+
+    /// What an administrator wants of a node. `None` if there is no such node here.
+    pub fn order(self: &Arc<Self>, id: &NodeId, order: Order) -> Option<()> {
+        let node = self.get(id)?;
+        node.lock().order = order;
+        node.lock().todo.beat = true;
+        let command = if order == Order::Serve { "resume" } else { "drain" };
+        node.tell(ToNode::Control { command, reason: Some("by an administrator".into()) });
+        if order == Order::Block {
+            node.tell(ToNode::Blocked);
+        }
+        tracing::info!(node.id = %id, order = ?order, "an administrator's order");
+        self.refresh(&node);
+        self.sync(&node);
+        Some(())
+    }
+
+    /// A node says that something is wrong with it: counted and shown.
+    pub fn note_error(&self, from: &Connection, code: &str, message: &str) {
+        self.shared.metrics.node_errors.inc();
+        let text: String = format!("{code}: {message}").chars().take(256).collect();
+        tracing::warn!(node.id = %from.node.id, error = text, "a node reports an error");
+        Arc::make_mut(&mut from.node.lock().detail).last_error = Some(text);
+    }
+
+    /// The connection that a node's calls over HTTP act for.
+    pub fn connection(&self, id: &NodeId) -> Option<Connection> {
+        let node = self.get(id)?;
+        let serial = node.lock().link.as_ref()?.serial;
+        Some(Connection { node, serial })
+    }
+
+    pub(crate) fn get(&self, id: &NodeId) -> Option<Arc<NodeState>> {
+        self.table.read().get(id).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<NodeState>> {
+        self.table.read().values().cloned().collect()
+    }
+
+    /// Brings choosing up to date with the node, and offers what is free to those who wait.
+    pub(crate) fn refresh(&self, node: &NodeState) {
+        let (entry, open, free) = {
+            let inner = node.lock();
+            let entry = inner.entry(Instant::now());
+            let able = entry.standing.health == Health::Ready && entry.standing.fresh;
+            let open = inner.open_slots();
+            (entry, open, if able { open } else { 0 })
+        };
+        self.shared.fleet.put(&node.id, entry, open);
+        if free > 0 {
+            self.waiting.offer(&self.shared.fleet, &node.id, free);
+        }
+    }
+
+    /// Which of the jobs that a node names were sent by this process. One that was given up while
+    /// the node was away is to be stopped now.
+    fn running_of(&self, inner: &Inner, named: &[(JobId, u32)]) -> Running {
+        let mut running = Running::default();
+        for (masked, attempt) in named {
+            let job = self.shared.secret.masked(*masked);
+            match inner.held.get(&job).filter(|held| held.attempt == *attempt) {
+                Some(held) if held.job.is_some() => running.known.push(held.token),
+                Some(_) => {
+                    let cancel =
+                        ToNode::Cancel { job: *masked, attempt: *attempt, reason: "given_up" };
+                    if let Some(link) = &inner.link {
+                        let _ = link.out.try_send(cancel);
+                    }
+                }
+                None => running.foreign.push((job, *attempt)),
+            }
+        }
+        running
+    }
+}
+
+impl Inner {
+    /// Tells every job that the node has an attempt of.
+    fn tell_jobs(&self, event: impl Fn(u32) -> JobEvent) {
+        for held in self.held.values() {
+            if let Some(job) = &held.job {
+                let _ = job.try_send(event(held.attempt));
+            }
+        }
+    }
+}
+
+fn profile_of(declaration: Declaration) -> Result<NodeProfile, Refusal> {
+    NodeProfile::from_declaration(declaration)
+        .map_err(|error: CapabilityError| Refusal::new(Code::InvalidCapability, error.to_string()))
+}

@@ -1,0 +1,330 @@
+//! Keeping the store's record of a node true, and the clockwork around it.
+//!
+//! Heartbeats and changes only note what the store is to be told; one task for each node at a time
+//! tells it. So a store that hangs delays no word of the node about its jobs, and whatever came in
+//! between is told in one go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lingua_core::LeaseToken;
+use lingua_store::nodes::{Beat, BeatReply, Claim, Put, Registration};
+use lingua_store::slots::{Confirm, Report};
+use tokio::time::Instant;
+
+use super::state::{NodeState, Order, Running, Todo};
+use super::{JobEvent, Nodes};
+use crate::job::ToNode;
+use crate::tasks;
+
+/// How often overdue heartbeats, ended pauses and lapsed leases are looked for.
+const TICK: Duration = Duration::from_millis(250);
+
+/// A node that has been gone for so long is forgotten.
+const FORGET_AFTER: Duration = Duration::from_secs(600);
+
+impl Nodes {
+    /// Has the store told, unless somebody is at it already.
+    pub(crate) fn sync(self: &Arc<Self>, node: &Arc<NodeState>) {
+        {
+            let mut inner = node.lock();
+            if inner.syncing || !inner.todo.any() {
+                return;
+            }
+            inner.syncing = true;
+        }
+        let (nodes, node) = (Arc::clone(self), Arc::clone(node));
+        tasks::spawn("node record", async move {
+            loop {
+                let todo = {
+                    let mut inner = node.lock();
+                    if !inner.todo.any() {
+                        inner.syncing = false;
+                        return;
+                    }
+                    std::mem::take(&mut inner.todo)
+                };
+                if let Err(error) = nodes.tell_store(&node, todo).await {
+                    tracing::debug!(node.id = %node.id, %error, "the node's record was not written");
+                    // A store that is back is told everything anew; until then there is no hurry.
+                    node.lock().syncing = false;
+                    return;
+                }
+            }
+        });
+    }
+
+    async fn tell_store(&self, node: &Arc<NodeState>, todo: Todo) -> lingua_store::Result<()> {
+        let (epoch, registration, beat) = {
+            let inner = node.lock();
+            let registration = Registration {
+                claim: Claim::Again(inner.epoch),
+                owner: self.shared.instance.clone(),
+                profile: (*inner.profile).clone(),
+                vitals: inner.vitals(),
+                known: true,
+            };
+            let (version, vitals) = (inner.version, inner.vitals());
+            (inner.epoch, registration, Beat { epoch: inner.epoch, version, vitals })
+        };
+        let store = &self.shared.store;
+        let mut owed = false;
+        let mut put = todo.put;
+        if !put {
+            match store.nodes.beat(&node.id, &beat).await? {
+                BeatReply::Kept { confirmed } => owed = !confirmed,
+                BeatReply::PutAgain => put = true,
+                BeatReply::Superseded { .. } => return self.superseded(node, epoch),
+            }
+        }
+        if put {
+            match store.nodes.put(&node.id, &registration).await? {
+                // Whether grants wait for a report, the next beat tells; one too many does no harm.
+                Put::Stored { .. } => owed = true,
+                Put::Superseded { .. } => return self.superseded(node, epoch),
+            }
+        }
+        self.refresh(node);
+        self.report(node, epoch, todo, owed).await
+    }
+
+    /// Tells the store what the node runs, or keeps its leases alive.
+    async fn report(
+        &self,
+        node: &Arc<NodeState>,
+        epoch: u64,
+        todo: Todo,
+        owed: bool,
+    ) -> lingua_store::Result<()> {
+        let timing = &self.shared.settings.timing;
+        let (reports, lease, held) = {
+            let inner = node.lock();
+            // What was given up is left to lapse.
+            let held = inner.held.values().filter(|held| held.job.is_some());
+            let held: Vec<LeaseToken> = held.map(|held| held.token).collect();
+            (inner.reports && inner.link.is_some(), inner.lease, held)
+        };
+        let said = todo.report.is_some();
+        let running = match todo.report {
+            Some(running) => Some(self.tokens(node, running).await?),
+            // Its word and what it was sent since: together they are all that it can run.
+            None if reports && owed => Some(held.clone()),
+            None => None,
+        };
+        if running.is_none() && !owed {
+            for token in held.into_iter().filter(|_| todo.renew) {
+                if self.shared.store.slots.renew(&node.id, token, lease).await?.is_some() {
+                    node.renewed(token, lease);
+                }
+            }
+            return Ok(());
+        }
+        let report = Report {
+            epoch,
+            running: running.as_deref(),
+            lease,
+            grace: Duration::from_millis(timing.send_ms + timing.ack_ms).min(lease / 2),
+            reserve_lease: Duration::from_millis(timing.reserve_lease_ms),
+            quarantine: Duration::from_millis(timing.quarantine_ms),
+        };
+        match self.shared.store.slots.confirm(&node.id, &report).await? {
+            Confirm::Superseded { .. } => self.superseded(node, epoch),
+            Confirm::Unknown => {
+                node.lock().todo.put = true;
+                Ok(())
+            }
+            Confirm::Confirmed(confirmed) => {
+                for token in running.iter().flatten() {
+                    node.renewed(*token, lease);
+                }
+                for token in confirmed.unknown {
+                    self.stop(node, token);
+                }
+                for token in confirmed.dropped.into_iter().filter(|_| said) {
+                    if node.dropped(token) {
+                        self.slot_came_back(node);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The tokens of what a node says it runs. A job that another process sent is looked up; one
+    /// that nobody knows, or that is over, the node is told to stop.
+    async fn tokens(
+        &self,
+        node: &Arc<NodeState>,
+        running: Running,
+    ) -> lingua_store::Result<Vec<LeaseToken>> {
+        let mut tokens = running.known;
+        for (job, attempt) in running.foreign {
+            let record = self.shared.store.jobs.get(&job).await?;
+            let current = record.filter(|record| !record.state.is_terminal());
+            let token = current.and_then(|record| record.assignment).filter(|assignment| {
+                assignment.node == node.id && assignment.token.attempt == attempt
+            });
+            match token {
+                Some(assignment) => tokens.push(assignment.token),
+                None => {
+                    let job = self.shared.secret.masked(job);
+                    node.tell(ToNode::Cancel { job, attempt, reason: "unknown" });
+                }
+            }
+        }
+        Ok(tokens)
+    }
+
+    /// The store has no slot for this: the node is to stop it, and the job to look elsewhere.
+    fn stop(&self, node: &NodeState, token: LeaseToken) {
+        let job = self.shared.secret.masked(token.job);
+        node.tell(ToNode::Cancel { job, attempt: token.attempt, reason: "no_lease" });
+        if node.dropped(token) {
+            self.slot_came_back(node);
+        }
+    }
+
+    /// Another instance has a newer connection of the node: this one closes.
+    fn superseded(&self, node: &NodeState, epoch: u64) -> lingua_store::Result<()> {
+        let mut inner = node.lock();
+        if inner.epoch == epoch
+            && let Some(link) = inner.link.take()
+        {
+            let _ = link.out.try_send(ToNode::Superseded);
+            inner.tell_jobs(|attempt| JobEvent::NodeGone { attempt });
+            inner.gone_at = Some(Instant::now());
+        }
+        drop(inner);
+        self.refresh(node);
+        Ok(())
+    }
+
+    /// A slot of the node is free again: whoever waits gets it.
+    pub(crate) fn slot_came_back(&self, node: &NodeState) {
+        if !self.waiting.hand_over(&self.shared.fleet, &node.id) {
+            self.shared.fleet.ended(&node.id);
+        }
+    }
+
+    /// Runs until the engine ends: overdue heartbeats, ended pauses, lapsed leases, a store that is
+    /// back.
+    pub(crate) async fn watch(self: Arc<Self>) {
+        let mut status = self.shared.store.status.clone();
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => self.tick(),
+                changed = status.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    if status.borrow_and_update().is_up() {
+                        self.assert_all();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells a store that is back everything about every node here.
+    fn assert_all(self: &Arc<Self>) {
+        let nodes = self.all();
+        tracing::info!(nodes = nodes.len(), "the store is back; telling it about the nodes here");
+        for node in nodes {
+            {
+                let mut inner = node.lock();
+                if inner.link.is_none() {
+                    continue;
+                }
+                inner.todo.put = true;
+            }
+            self.sync(&node);
+        }
+    }
+
+    fn tick(self: &Arc<Self>) {
+        let now = Instant::now();
+        let mut counts = [0i64; lingua_core::node::Health::ALL.len()];
+        for node in self.all() {
+            let (changed, forget, freed) = {
+                let mut inner = node.lock();
+                let mut changed = false;
+                if inner.link.is_some() && !inner.overdue && inner.fresh_until <= now {
+                    inner.overdue = true;
+                    tracing::warn!(node.id = %node.id, "heartbeat overdue");
+                    changed = true;
+                }
+                if inner.breaker.tick(now) {
+                    inner.todo.beat = true;
+                    changed = true;
+                }
+                if inner.inhibited_until.is_some_and(|until| until <= now) {
+                    inner.inhibited_until = None;
+                    changed = true;
+                }
+                let gaps = inner.gaps.len();
+                inner.gaps.retain(|(_, until)| *until > now);
+                changed |= gaps != inner.gaps.len();
+                let freed = inner.lapse(now);
+                let gone = inner.gone_at.is_some_and(|at| now - at > FORGET_AFTER);
+                counts[inner.health() as usize] += 1;
+                (changed, gone && inner.held.is_empty() && inner.order == Order::Serve, freed)
+            };
+            for _ in 0..freed {
+                self.slot_came_back(&node);
+            }
+            if changed {
+                self.refresh(&node);
+                self.sync(&node);
+            }
+            if forget {
+                self.forget(&node);
+            }
+        }
+        self.shared.metrics.set_nodes(counts);
+    }
+
+    fn forget(self: &Arc<Self>, node: &Arc<NodeState>) {
+        self.table.write().remove(&node.id);
+        self.shared.fleet.remove(&node.id);
+        let (nodes, id) = (Arc::clone(self), node.id.clone());
+        tasks::spawn("forget a node", async move {
+            let _ = nodes.shared.store.nodes.forget(&id, FORGET_AFTER).await;
+        });
+    }
+}
+
+impl Todo {
+    fn any(&self) -> bool {
+        self.put || self.beat || self.report.is_some()
+    }
+}
+
+impl NodeState {
+    /// The node no longer has this attempt: its job looks after the slot. Says whether there is no
+    /// such job any more.
+    fn dropped(&self, token: LeaseToken) -> bool {
+        let mut inner = self.lock();
+        if inner.held.get(&token.job).is_none_or(|held| held.token != token) {
+            return false;
+        }
+        let held = inner.held.remove(&token.job).and_then(|held| held.job);
+        match held {
+            Some(job) => {
+                let _ = job.try_send(JobEvent::Dropped { attempt: token.attempt });
+                false
+            }
+            None => true,
+        }
+    }
+}
+
+impl super::state::Inner {
+    /// Forgets attempts that were given up and whose leases are over. Says how many.
+    fn lapse(&mut self, now: Instant) -> usize {
+        let before = self.held.len();
+        self.held.retain(|_, held| held.job.is_some() || held.renewed + held.lease > now);
+        before - self.held.len()
+    }
+}

@@ -1,0 +1,163 @@
+//! What nodes say about jobs. It has an effect only if it comes over the node's newest connection
+//! and is about an attempt that the node has; everything else is counted and changes nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lingua_core::{JobId, LeaseToken};
+use tokio::time::Instant;
+
+use super::state::{Held, Inner, NodeState};
+use super::{Connection, JobEvent, Nodes};
+use crate::job::{JobReport, JobWord, ToNode};
+use crate::secret::token_name;
+use crate::tasks;
+
+/// Places of a job's mailbox that are kept free of partials, so that an ending always fits.
+const FOR_ENDINGS: usize = 8;
+
+/// A node to which nothing could be sent is not chosen here for so long.
+pub(crate) const INHIBITION: Duration = Duration::from_secs(1);
+
+/// What became of a node's word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// The job has it.
+    Taken,
+    /// Not about an attempt that the node has: no effect.
+    Stale,
+}
+
+impl Nodes {
+    /// Takes a node's word about a job.
+    pub fn job_word(self: &Arc<Self>, from: &Connection, word: JobWord) -> Heard {
+        let JobWord { job: masked, attempt, token, report } = word;
+        let job = self.shared.secret.masked(masked);
+        let kind = report.kind();
+        let is_result = matches!(report, JobReport::Result(_));
+        let mut inner = from.node.lock();
+        let current = inner.link.as_ref().filter(|link| link.serial == from.serial);
+        let supports = current.map(|link| link.supports);
+        let held = inner.held.get_mut(&job).filter(|held| held.is_meant(attempt, token.as_deref()));
+        let (Some(supports), Some(held)) = (supports, held) else {
+            drop(inner);
+            self.shared.metrics.stale(kind);
+            tracing::debug!(node.id = %from.node.id, job.id = %job, attempt, kind, "stale word");
+            let repeats = supports.is_some_and(|supports| supports.result_ack);
+            if is_result
+                && repeats
+                && let Some(attempt) = attempt
+            {
+                // It would be sent again and again otherwise.
+                from.node.tell(ToNode::ResultAck { job: masked, attempt });
+            }
+            return Heard::Stale;
+        };
+        let attempt = held.attempt;
+        let Some(ears) = held.job.clone() else {
+            // Given up before; what it still says is that its slot is free.
+            if is_result || kind == "reject" {
+                let token = held.token;
+                inner.held.remove(&job);
+                drop(inner);
+                self.give_back(&from.node, token);
+            }
+            self.shared.metrics.stale(kind);
+            return Heard::Stale;
+        };
+        let event = match report {
+            // Said again and again it must not fill the mailbox: endings have to fit.
+            JobReport::Ack | JobReport::Started if ears.capacity() <= FOR_ENDINGS => {
+                return Heard::Taken;
+            }
+            JobReport::Ack | JobReport::Started => JobEvent::Ack { attempt },
+            JobReport::Reject(reason) => JobEvent::Reject { attempt, reason },
+            JobReport::Partial(body) => {
+                let lease = inner.lease;
+                let held = inner.held.get_mut(&job).expect("found above");
+                let due = held.renewed.elapsed() > lease / 3;
+                if due {
+                    held.renewed = Instant::now();
+                    let token = held.token;
+                    drop(inner);
+                    self.renew(&from.node, token, lease);
+                }
+                if ears.capacity() <= FOR_ENDINGS {
+                    return Heard::Taken;
+                }
+                JobEvent::Partial { attempt, body }
+            }
+            JobReport::Result(result) => {
+                if !supports.any() {
+                    inner.close_turn(&job);
+                }
+                JobEvent::Result { attempt, result }
+            }
+        };
+        match ears.try_send(event) {
+            Ok(()) => Heard::Taken,
+            Err(_) => {
+                self.shared.metrics.stale(kind);
+                Heard::Stale
+            }
+        }
+    }
+
+    /// A job that was put on the connection did not get through: it is tried elsewhere at once, and
+    /// the node is not chosen here for a while. `masked` is the job as the node knows it.
+    pub fn send_failed(&self, from: &Connection, masked: JobId, attempt: u32) {
+        let job = self.shared.secret.masked(masked);
+        {
+            let mut inner = from.node.lock();
+            if inner.link.as_ref().is_some_and(|link| link.serial == from.serial) {
+                inner.inhibited_until = Some(Instant::now() + INHIBITION);
+            }
+            let held = inner.held.get(&job).filter(|held| held.attempt == attempt);
+            if let Some(ears) = held.and_then(|held| held.job.as_ref()) {
+                let _ = ears.try_send(JobEvent::NotSent { attempt });
+            }
+        }
+        self.refresh(&from.node);
+    }
+
+    /// Gives the slot of an attempt back that its job gave up before.
+    fn give_back(self: &Arc<Self>, node: &Arc<NodeState>, token: LeaseToken) {
+        let (nodes, node) = (Arc::clone(self), Arc::clone(node));
+        tasks::spawn("give a slot back", async move {
+            if let Err(error) = nodes.shared.store.slots.release(&node.id, token).await {
+                tracing::debug!(node.id = %node.id, %error, "a slot is left to lapse");
+            }
+            nodes.slot_came_back(&node);
+        });
+    }
+
+    fn renew(self: &Arc<Self>, node: &Arc<NodeState>, token: LeaseToken, lease: Duration) {
+        let (nodes, id) = (Arc::clone(self), node.id.clone());
+        tasks::spawn("renew a lease", async move {
+            let _ = nodes.shared.store.slots.renew(&id, token, lease).await;
+        });
+    }
+}
+
+impl Held {
+    fn is_meant(&self, attempt: Option<u32>, token: Option<&str>) -> bool {
+        attempt.is_none_or(|attempt| attempt == self.attempt)
+            && token.is_none_or(|token| token == token_name(self.token))
+    }
+}
+
+impl Inner {
+    /// An older agent keeps the speech of a turn's earlier parts for a later one, and gives no
+    /// result for them: they end with it.
+    fn close_turn(&self, closing: &JobId) {
+        let Some(closing) = self.held.get(closing) else { return };
+        for held in self.held.values() {
+            if held.index < closing.index
+                && held.turn == closing.turn
+                && let Some(ears) = &held.job
+            {
+                let _ = ears.try_send(JobEvent::TurnClosed { attempt: held.attempt });
+            }
+        }
+    }
+}

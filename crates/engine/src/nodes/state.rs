@@ -1,0 +1,267 @@
+//! One node as this instance holds it: its connection, its record, and the attempts it has.
+//!
+//! It outlives a connection, so that a node that comes back finds its jobs. Everything is behind one
+//! lock that is held for a few steps and never over an await.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lingua_core::eligibility::Standing;
+use lingua_core::node::{Health, NodeProfile};
+use lingua_core::pool::{self, NodeEntry};
+use lingua_core::{JobId, LeaseToken, ModelId, NodeId};
+use lingua_store::nodes::{ProfileVersion, Vitals};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::breaker::{self, Breaker};
+use super::trust::Trust;
+use super::{NodeDetail, Supports};
+use crate::dispatch::JobEvent;
+use crate::job::{Assign, ToNode};
+use crate::settings::Settings;
+
+/// One node.
+pub(crate) struct NodeState {
+    pub id: NodeId,
+    inner: Mutex<Inner>,
+}
+
+/// What is known of one node.
+pub(crate) struct Inner {
+    /// The connection, while there is one.
+    pub link: Option<Link>,
+    /// The epoch of the latest connection.
+    pub epoch: u64,
+    pub profile: Arc<NodeProfile>,
+    pub version: ProfileVersion,
+    /// Where it is in its life, by its own word.
+    pub declared: Health,
+    /// A reported resource is above the threshold.
+    pub overloaded: bool,
+    /// What an administrator wants of it.
+    pub order: Order,
+    pub breaker: Breaker,
+    pub trust: Trust,
+    /// A send failed: not chosen here until then or its next sign of life.
+    pub inhibited_until: Option<Instant>,
+    /// Its heartbeat is overdue after this.
+    pub fresh_until: Instant,
+    /// Choosing knows that it is overdue.
+    pub overdue: bool,
+    pub heartbeat: Duration,
+    pub lease: Duration,
+    /// It says in its heartbeats what it runs.
+    pub reports: bool,
+    /// Attempts that it has, or may have.
+    pub held: HashMap<JobId, Held, foldhash::fast::RandomState>,
+    /// Models it misses, each until when.
+    pub gaps: Vec<(ModelId, Instant)>,
+    /// What the store is to be told.
+    pub todo: Todo,
+    /// Somebody is telling it.
+    pub syncing: bool,
+    pub detail: Arc<NodeDetail>,
+    pub done: u64,
+    pub failed: u64,
+    /// When it lost its connection.
+    pub gone_at: Option<Instant>,
+}
+
+/// A connection of a node.
+#[derive(Clone)]
+pub(crate) struct Link {
+    /// Tells this connection from every other of this process.
+    pub serial: u64,
+    pub out: mpsc::Sender<ToNode>,
+    pub supports: Supports,
+}
+
+/// What an administrator wants of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Nothing in particular.
+    Serve,
+    /// Finish what it has, take nothing new.
+    Drain,
+    /// Stay out.
+    Block,
+}
+
+/// An attempt that a node has.
+pub(crate) struct Held {
+    pub attempt: u32,
+    pub token: LeaseToken,
+    pub turn: String,
+    /// The job's ears; `None` once it was given up and only its slot is still out.
+    pub job: Option<mpsc::Sender<JobEvent>>,
+    /// Which utterance of its session it is.
+    pub index: u64,
+    /// Its lease was last extended then.
+    pub renewed: Instant,
+    /// For so long.
+    pub lease: Duration,
+}
+
+/// What the store is to be told of a node.
+#[derive(Default)]
+pub(crate) struct Todo {
+    /// The whole record, because it changed or the store may have lost it.
+    pub put: bool,
+    /// What changes from beat to beat.
+    pub beat: bool,
+    /// The node gave a sign of life: the leases of what it has go on.
+    pub renew: bool,
+    /// What the node says it runs: tokens that this instance knows, and jobs that it does not.
+    pub report: Option<Running>,
+}
+
+/// What a node says it runs.
+#[derive(Clone, Default)]
+pub(crate) struct Running {
+    pub known: Vec<LeaseToken>,
+    /// Jobs by their own ids, with the attempts, that were not sent by this process.
+    pub foreign: Vec<(JobId, u32)>,
+}
+
+/// Why a job did not get to a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SendError {
+    /// It has no connection.
+    NotConnected,
+    /// It does not read what it is sent.
+    Congested,
+}
+
+impl NodeState {
+    pub fn new(id: NodeId, inner: Inner) -> Self {
+        NodeState { id, inner: Mutex::new(inner) }
+    }
+
+    pub fn lock(&self) -> parking_lot::MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// Puts an attempt on the node's connection, and remembers it before the node can answer.
+    pub fn send(&self, assign: Assign, job: JobId, held: Held) -> Result<Supports, SendError> {
+        let mut inner = self.inner.lock();
+        let link = inner.link.as_ref().ok_or(SendError::NotConnected)?;
+        let supports = link.supports;
+        let out = link.out.clone();
+        inner.held.insert(job, held);
+        if out.try_send(ToNode::Assign(Box::new(assign))).is_err() {
+            inner.held.remove(&job);
+            return Err(SendError::Congested);
+        }
+        Ok(supports)
+    }
+
+    /// Sends something that needs no answer; a connection that is full or gone does without.
+    pub fn tell(&self, message: ToNode) -> bool {
+        let inner = self.inner.lock();
+        inner.link.as_ref().is_some_and(|link| link.out.try_send(message).is_ok())
+    }
+
+    /// Ends an attempt here. Whatever the node still says about it has no effect.
+    pub fn forget(&self, job: &JobId, attempt: u32) {
+        let mut inner = self.inner.lock();
+        if inner.held.get(job).is_some_and(|held| held.attempt == attempt) {
+            inner.held.remove(job);
+        }
+    }
+
+    /// The lease of an attempt was extended for so long.
+    pub fn renewed(&self, token: LeaseToken, lease: Duration) {
+        let mut inner = self.inner.lock();
+        if let Some(held) = inner.held.get_mut(&token.job).filter(|held| held.token == token) {
+            (held.renewed, held.lease) = (Instant::now(), lease);
+        }
+    }
+
+    /// Gives an attempt up while the node may still work on it: its slot stays out until its lease
+    /// lapses or the node says that it is done.
+    pub fn disown(&self, job: &JobId, attempt: u32) {
+        let mut inner = self.inner.lock();
+        if let Some(held) = inner.held.get_mut(job).filter(|held| held.attempt == attempt) {
+            held.job = None;
+        }
+    }
+}
+
+impl Inner {
+    /// Where the node is in its life, by everybody's word.
+    pub fn health(&self) -> Health {
+        let served = match (self.order, self.breaker.state()) {
+            (Order::Drain | Order::Block, _) => Health::Draining,
+            (Order::Serve, breaker::State::Open { .. }) => Health::Degraded,
+            (Order::Serve, _) => Health::Ready,
+        };
+        match self.declared {
+            _ if self.link.is_none() => Health::Offline,
+            Health::Ready => served,
+            other => other,
+        }
+    }
+
+    /// Slots open to jobs now.
+    pub fn open_slots(&self) -> u32 {
+        match self.breaker.state() {
+            breaker::State::Probing => 1,
+            _ => self.trust.slots(self.profile.max_slots),
+        }
+    }
+
+    pub fn vitals(&self) -> Vitals {
+        Vitals {
+            max: self.open_slots(),
+            health: self.health(),
+            overloaded: self.overloaded,
+            fresh_for: self.heartbeat * 3,
+        }
+    }
+
+    /// The node as choosing sees it.
+    pub fn entry(&self, now: Instant) -> NodeEntry {
+        let inhibited = self.inhibited_until.is_some_and(|until| until > now);
+        let health = match self.health() {
+            Health::Ready if inhibited => Health::Degraded,
+            other => other,
+        };
+        NodeEntry {
+            profile: Arc::clone(&self.profile),
+            version: pool::ProfileVersion::new(self.version.bits()),
+            standing: Standing {
+                health,
+                fresh: self.fresh_until > now,
+                overloaded: self.overloaded,
+                missing_models: self.gaps.iter().map(|(model, _)| model.clone()).collect(),
+            },
+            usage: None,
+        }
+    }
+
+    /// Notes a sign of life.
+    pub fn alive(&mut self, now: Instant) {
+        self.fresh_until = now + self.heartbeat * 3;
+        self.overdue = false;
+        self.inhibited_until = None;
+    }
+
+    /// A job failed by the node's fault. Says whether that changes what it gets.
+    pub fn failure(&mut self, now: Instant) -> bool {
+        self.failed += 1;
+        self.breaker.failure(now)
+    }
+
+    /// A job succeeded. Says whether that changes what the node gets.
+    pub fn success(&mut self, settings: &Settings) -> bool {
+        self.done += 1;
+        let closed = self.breaker.success();
+        if closed {
+            self.trust = Trust::new(settings.slow_start);
+        }
+        self.trust.success(self.profile.max_slots) || closed
+    }
+}

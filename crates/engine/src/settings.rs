@@ -1,0 +1,147 @@
+//! Every figure of the engine that an operator may set, with its reason.
+
+use lingua_core::budget::Timing;
+use lingua_core::select::SelectPolicy;
+
+/// How one scheduler behaves. Correctness is not a setting.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The spans that have relations to each other.
+    pub timing: Timing,
+    /// How far choosing a node goes.
+    pub select: SelectPolicy,
+    /// Spare the node of a session's last utterance while others are free.
+    pub avoid_last: bool,
+    /// Begin a second copy of a job that has no answer after so long; `None` never does.
+    pub hedge_after_ms: Option<u64>,
+    /// Slots of a node that does not say how many it has.
+    pub default_max_slots: u32,
+    /// Open the slots of an unknown node one by one as it shows that it works.
+    pub slow_start: bool,
+    /// A node that reports more of its processor, GPU or memory in use gets nothing new.
+    pub resource_threshold_percent: f64,
+    /// When a failing node is left alone, and for how long.
+    pub breaker: BreakerPolicy,
+    /// How long a node that lost its connection may take to come back to the jobs it accepted.
+    pub reconnect_grace_ms: u64,
+    /// How long open jobs may take to end once the process is to stop.
+    pub drain_ms: u64,
+    /// Jobs in line for one pair, and in all lines together.
+    pub waiting: WaitingBounds,
+    /// What happens when a node misses a model.
+    pub gaps: GapPolicy,
+    /// How long and how much of ended jobs is remembered.
+    pub results: Retention,
+    /// The same for audio that was handed in ahead of its job.
+    pub audio: Retention,
+    /// Bytes of one piece of audio.
+    pub max_audio_bytes: usize,
+    /// What nodes are told as the session of a job.
+    pub node_session_alias: SessionAlias,
+}
+
+/// When a failing node is left alone, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct BreakerPolicy {
+    /// Failures in a row after which it is.
+    pub failures: u32,
+    /// The first pause.
+    pub first_pause_ms: u64,
+    /// Each pause is twice the one before, up to this.
+    pub longest_pause_ms: u64,
+}
+
+/// How many jobs may be in line.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitingBounds {
+    /// For one pair: more could not be served within `queue_max_ms` by any fleet of that size.
+    pub per_pair: usize,
+    /// In all lines together.
+    pub total: usize,
+}
+
+/// What happens when a node misses a model.
+#[derive(Clone, Copy, Debug)]
+pub struct GapPolicy {
+    /// How long the node is not asked for it again.
+    pub remember_ms: u64,
+    /// The costly reaction happens once in so long for each model.
+    pub reaction_window_ms: u64,
+    /// One report in so long on average, from one node.
+    pub report_interval_ms: u64,
+    /// Reports at once.
+    pub report_burst: u32,
+}
+
+/// How long and how much is remembered.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// For how long.
+    pub keep_ms: u64,
+    /// How many; beyond it the oldest go first.
+    pub max_entries: usize,
+    /// How many bytes; beyond it the oldest go first.
+    pub max_bytes: usize,
+}
+
+/// What nodes are told as the session of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SessionAlias {
+    /// Another name for every turn, so that a node cannot follow a speaker.
+    Turn,
+    /// The session's own id, for agents whose lexicon or context needs it.
+    Session,
+}
+
+impl Settings {
+    /// The default: nothing is given up early.
+    pub fn stable() -> Self {
+        Settings {
+            timing: Timing::stable(),
+            select: SelectPolicy::default(),
+            avoid_last: true,
+            hedge_after_ms: None,
+            default_max_slots: 4,
+            slow_start: true,
+            resource_threshold_percent: 95.0,
+            breaker: BreakerPolicy {
+                failures: 3,
+                first_pause_ms: 2_000,
+                longest_pause_ms: 120_000,
+            },
+            reconnect_grace_ms: 2_000,
+            // A job on a node may take so long, and a little more to be delivered.
+            drain_ms: 32_000,
+            waiting: WaitingBounds { per_pair: 1_000, total: 10_000 },
+            gaps: GapPolicy {
+                remember_ms: 60_000,
+                reaction_window_ms: 10_000,
+                report_interval_ms: 1_000,
+                report_burst: 10,
+            },
+            results: Retention { keep_ms: 120_000, max_entries: 50_000, max_bytes: 256 << 20 },
+            audio: Retention { keep_ms: 120_000, max_entries: 10_000, max_bytes: 256 << 20 },
+            max_audio_bytes: 2 << 20,
+            node_session_alias: SessionAlias::Turn,
+        }
+    }
+
+    /// For fleets of quick nodes, where late is as bad as never.
+    pub fn fast() -> Self {
+        Settings {
+            timing: Timing::fast(),
+            hedge_after_ms: Some(2_000),
+            reconnect_grace_ms: 500,
+            ..Settings::stable()
+        }
+    }
+
+    /// The preset of this name.
+    pub fn preset(name: &str) -> Option<Self> {
+        match name {
+            "stable" => Some(Settings::stable()),
+            "fast" => Some(Settings::fast()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What every service of one engine has in common.
+
+use std::time::Duration;
+
+use lingua_store::{Backend, Clock, Instance};
+
+use crate::chance::Chance;
+use crate::fleet::FleetView;
+use crate::metrics::Metrics;
+use crate::secret::Secret;
+use crate::settings::Settings;
+
+/// What every service of one engine has in common.
+pub(crate) struct Shared {
+    pub settings: Settings,
+    pub store: Backend,
+    pub instance: Instance,
+    /// For dates on the wire; timers go by the runtime's clock.
+    pub clock: Clock,
+    pub chance: Chance,
+    pub secret: Secret,
+    pub fleet: FleetView,
+    pub metrics: Metrics,
+}
+
+impl Shared {
+    /// Waits for a store that is down; says whether it is up.
+    pub async fn store_up_within(&self, wait: Duration) -> bool {
+        let mut status = self.store.status.clone();
+        let up = tokio::time::timeout(wait, status.wait_for(|status| status.is_up())).await;
+        matches!(up, Ok(Ok(_)))
+    }
+}
