@@ -1,18 +1,23 @@
 //! The life of `lingua serve`: open the store, listen, serve until told to stop.
 
+use std::io::Write;
+
 use anyhow::Context;
-use lingua_engine::Engine;
+use lingua_core::InstanceId;
+use lingua_engine::chance::Chance;
+use lingua_engine::secret::Secret;
+use lingua_engine::{Engine, Settings};
 use lingua_store::memory::MemoryStore;
-use lingua_store::{Backend, Clock, redis};
+use lingua_store::{Backend, Clock, Instance, redis};
 use tokio::net::TcpListener;
 
-use crate::cli::{Failure, Serve};
+use crate::cli::{Failure, Profile, Serve};
 use crate::shutdown::Signals;
-use crate::{http, listener};
+use crate::workers::Workers;
 
 /// Runs the scheduler until a signal ends it.
 pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the runtime does not start")?;
@@ -33,13 +38,33 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
             ))
         })?;
         let address = socket.local_addr().context("the listener has no address")?;
-        let engine = Engine::new(store);
+        let engine = start_engine(store, &options);
         // Before the greeting: whoever has read it may already send a signal.
         let signals = Signals::listen();
         greet(address, loopback, engine.store());
-        listener::serve(socket, http::router(engine.clone()), signals.stop(engine)).await;
+        let workers = Workers::start(options.threads())?;
+        let stop = signals.stop(engine.clone());
+        crate::serve_on(socket, engine, &workers.places(), stop).await;
+        workers.end();
         Ok(())
     })
+}
+
+/// An engine with its clockwork running.
+fn start_engine(store: Backend, options: &Serve) -> Engine {
+    let chance = Chance;
+    let id = match &options.instance_id {
+        Some(id) => id.clone(),
+        None => InstanceId::new(format!("lingua-{:08x}", chance.bits() as u32))
+            .expect("hexadecimal is within an id's letters"),
+    };
+    let instance = Instance { id, boot: chance.bits() };
+    let settings = match options.profile {
+        Profile::Stable => Settings::stable(),
+        Profile::Fast => Settings::fast(),
+    };
+    let secret = Secret::from_seed(&chance.nonce().to_le_bytes());
+    Engine::start(store, instance, settings, secret)
 }
 
 /// The only place that names a backend.
@@ -51,11 +76,15 @@ pub(crate) async fn open_store(url: &str, options: redis::Options) -> Result<Bac
 }
 
 /// Three lines: what it listens on, which store it uses, where to look next.
-#[allow(clippy::print_stdout, reason = "for the person who started it")]
 fn greet(address: std::net::SocketAddr, loopback: bool, store: &Backend) {
     let who =
         if loopback { "this machine only, no token asked" } else { "INSECURE: no token asked" };
-    println!("lingua {} listens on http://{address} ({who})", env!("CARGO_PKG_VERSION"));
-    println!("store: {}", store.description);
-    println!("next: curl http://{address}/ready, or lingua --help");
+    let version = env!("CARGO_PKG_VERSION");
+    // Nobody need be there to read it.
+    let _ = writeln!(
+        std::io::stdout(),
+        "lingua {version} listens on http://{address} ({who})\nstore: {}\n\
+         next: curl http://{address}/ready, or lingua --help",
+        store.description
+    );
 }

@@ -1,6 +1,16 @@
 //! Measuring a part of the system against a ceiling in the same run: ratios hold on a noisy
 //! machine, absolute figures do not.
 
+mod choosing;
+pub(crate) mod dispatch;
 mod lives;
+mod process;
 mod progress;
 pub(crate) mod store;
+
+/// The version of a profile as the fleet view has it.
+pub(crate) fn core_version(
+    version: lingua_store::nodes::ProfileVersion,
+) -> lingua_core::pool::ProfileVersion {
+    lingua_core::pool::ProfileVersion::new(version.bits())
+}

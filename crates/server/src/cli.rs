@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use lingua_core::InstanceId;
 use lingua_store::redis::OpenError;
 
 /// The control plane of a real-time speech translation platform.
@@ -31,6 +32,10 @@ impl Cli {
 pub(crate) enum Command {
     /// Run the scheduler
     Serve(Serve),
+    /// Run simulated nodes over the real socket
+    Node(Node),
+    /// Hand in one job and watch it to its end
+    Dispatch(Dispatch),
     /// Measure a part of the system against a ceiling in the same run
     Bench {
         #[command(subcommand)]
@@ -55,15 +60,205 @@ pub(crate) struct Serve {
     )]
     pub(crate) store: String,
 
+    /// The name of this instance, unlike that of every other on the same store; made up if left out
+    #[arg(long, env = "LINGUA_INSTANCE_ID", value_name = "ID")]
+    pub(crate) instance_id: Option<InstanceId>,
+
+    /// Timeouts, attempts, waiting and hedging: stable gives nothing up early, fast is for fleets of
+    /// quick nodes
+    #[arg(long, env = "LINGUA_PROFILE", value_enum, default_value_t = Profile::Stable)]
+    pub(crate) profile: Profile,
+
+    /// Threads for connections; without it, one for each processor and at most four
+    #[arg(long, env = "LINGUA_THREADS", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: Option<u16>,
+
     /// Listen beyond loopback although nobody is asked who they are
     #[arg(long, env = "LINGUA_INSECURE")]
     pub(crate) insecure: bool,
+}
+
+impl Serve {
+    /// Threads for connections.
+    pub(crate) fn threads(&self) -> usize {
+        const MOST: usize = 4;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.map_or(processors.min(MOST), usize::from)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Node {
+    /// The scheduler
+    #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
+    pub(crate) url: String,
+
+    /// How many nodes, each with a connection of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) count: u32,
+
+    /// The name of a single node, or what the names of several begin with
+    #[arg(long, default_value = "sim")]
+    pub(crate) name: String,
+
+    /// Languages that it hears, repairs, translates and speaks
+    #[arg(long, value_delimiter = ',', default_values_t = ["en".to_owned(), "zh".to_owned()])]
+    pub(crate) langs: Vec<String>,
+
+    /// Speaks nothing: text only
+    #[arg(long)]
+    pub(crate) text_only: bool,
+
+    /// Jobs at the same time
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) slots: u32,
+
+    /// Median of the time for one job, in ms
+    #[arg(long, default_value_t = 400)]
+    pub(crate) p50_ms: u64,
+
+    /// 99th percentile of it
+    #[arg(long, default_value_t = 1_500)]
+    pub(crate) p99_ms: u64,
+
+    /// Share of jobs that fail
+    #[arg(long, default_value_t = 0.0, value_parser = share)]
+    pub(crate) fail: f64,
+
+    /// Share of jobs that are refused as busy
+    #[arg(long, default_value_t = 0.0, value_parser = share)]
+    pub(crate) reject: f64,
+
+    /// Share of jobs whose ack is never sent
+    #[arg(long, default_value_t = 0.0, value_parser = share)]
+    pub(crate) drop_ack: f64,
+
+    /// Share of jobs that are never answered
+    #[arg(long, default_value_t = 0.0, value_parser = share)]
+    pub(crate) never_answer: f64,
+
+    /// Share of jobs during which the node crashes and comes back
+    #[arg(long, default_value_t = 0.0, value_parser = share)]
+    pub(crate) crash: f64,
+
+    /// Speak as agents did before acks
+    #[arg(long)]
+    pub(crate) old_agent: bool,
+
+    /// Stop after so many seconds; without it, on Ctrl-C
+    #[arg(long)]
+    pub(crate) seconds: Option<u64>,
+
+    /// Repeats the same run
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("a share is from 0 to 1".into()),
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Dispatch {
+    /// The scheduler
+    #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
+    pub(crate) url: String,
+
+    /// From this language
+    #[arg(long, default_value = "en")]
+    pub(crate) src: String,
+
+    /// Into this one
+    #[arg(long, default_value = "zh")]
+    pub(crate) tgt: String,
+
+    /// A file with the audio; without it, a second of silence
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audio: Option<PathBuf>,
+
+    /// What the audio is: opus, pcm16 or wav
+    #[arg(long, default_value = "pcm16")]
+    pub(crate) format: String,
+
+    /// The conversation it belongs to
+    #[arg(long, default_value = "shell")]
+    pub(crate) session: String,
+
+    /// The answer need not be spoken
+    #[arg(long)]
+    pub(crate) text: bool,
+
+    /// Try this node first
+    #[arg(long, value_name = "NODE")]
+    pub(crate) prefer: Option<String>,
+
+    /// Try no other
+    #[arg(long, requires = "prefer")]
+    pub(crate) strict: bool,
+
+    /// The same id again is the same job
+    #[arg(long, value_name = "ID")]
+    pub(crate) request_id: Option<String>,
+
+    /// Give up after so many milliseconds
+    #[arg(long)]
+    pub(crate) deadline_ms: Option<u64>,
+
+    /// Print the job's whole view as JSON at the end
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Profile {
+    Stable,
+    Fast,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// The life of a job (create, reserve, commit, finish) on each store
     Store(BenchStore),
+    /// Jobs end to end over real sockets, and what choosing costs as the fleet grows
+    Dispatch(BenchDispatch),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchDispatch {
+    /// Measure only on this store. Without it: memory, and a private redis-server
+    #[arg(long, value_parser = ["memory", "redis"])]
+    pub(crate) only: Option<String>,
+
+    /// Jobs in flight at the same time, one measurement each
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 512], value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) in_flight: Vec<u32>,
+
+    /// Seconds per measurement
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub(crate) seconds: u64,
+
+    /// Simulated nodes
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) nodes: u32,
+
+    /// Slots of each
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) slots: u32,
+
+    /// Bytes of audio of each job
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) audio_bytes: u32,
+
+    /// Fleet sizes for the cost of choosing; the first is what the others are compared with
+    #[arg(long, value_delimiter = ',', default_values_t = [10, 1_000, 100_000], value_parser = clap::value_parser!(u32).range(1..=200_000))]
+    pub(crate) fleet: Vec<u32>,
+
+    /// Write the report to this file as JSON as well
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -1,43 +1,75 @@
 //! The accept loop: bounded connections, a limit on slow headers, and an orderly end.
 //!
 //! `axum::serve` sets no header timeout, so a peer that dribbles its headers would hold a socket for
-//! ever; hyper is set up here instead.
+//! ever; and its graceful end knows nothing of sockets that were upgraded. hyper is set up here
+//! instead.
+
+mod meter;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
+use tower_layer::Layer;
 
-/// Sockets open at the same time; more wait in the kernel's queue.
-const MAX_CONNECTIONS: usize = 10_000;
+use crate::workers::Places;
+use meter::{Metered, Written};
+
+/// Sockets open at the same time, upgraded ones counted; more wait in the kernel's queue. What the
+/// operating system allows a process is mostly less.
+const MAX_CONNECTIONS: usize = 65_536;
 
 /// For a request's headers to arrive, also of an idle kept-alive connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// For requests under way to end once it stops.
+/// For requests and sockets under way to end once it stops.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// After a failed accept, mostly for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until `stop` resolves, then lets requests under way end.
-pub(crate) async fn serve(socket: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+/// What a connection knows of itself. Every request brings it along; a socket keeps it for its
+/// life, and with it its place among the connections.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    /// Turns true when sockets are to say goodbye. The accept loop waits until nobody holds one.
+    pub(crate) ending: watch::Receiver<bool>,
+    written: Written,
+    _place: Arc<OwnedSemaphorePermit>,
+}
+
+impl Peer {
+    /// Bytes written to the connection so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.bytes()
+    }
+}
+
+/// Serves until `stop` resolves, then lets what is under way end: requests by their answer, sockets
+/// by a close.
+pub(crate) async fn serve(
+    socket: TcpListener,
+    router: Router,
+    places: &Places,
+    stop: impl Future<Output = ()>,
+) {
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let seats = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let graceful = GracefulShutdown::new();
+    let (end, ending) = watch::channel(false);
     tokio::pin!(stop);
     loop {
         let place = tokio::select! {
-            place = Arc::clone(&places).acquire_owned() => place.expect("never closed"),
+            place = Arc::clone(&seats).acquire_owned() => place.expect("never closed"),
             () = &mut stop => break,
         };
         let stream = tokio::select! {
@@ -51,18 +83,38 @@ pub(crate) async fn serve(socket: TcpListener, router: Router, stop: impl Future
             },
             () = &mut stop => break,
         };
-        let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-        let watched = graceful.watch(connection);
-        tokio::spawn(async move {
-            if let Err(error) = watched.await {
+        // What is written is complete: holding it back would only delay it.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection broke as it began");
+            continue;
+        }
+        let (written, place) = (Written::default(), Arc::new(place));
+        let peer = Peer { ending: ending.clone(), written: written.clone(), _place: place };
+        let service = TowerToHyperService::new(Extension(peer).layer(router.clone()));
+        let (builder, watcher) = (builder.clone(), graceful.watcher());
+        let connection = async move |stream: TcpStream| {
+            let stream = TokioIo::new(Metered::new(stream, written));
+            let connection = builder.serve_connection_with_upgrades(stream, service).into_owned();
+            if let Err(error) = watcher.watch(connection).await {
                 tracing::debug!(error, "a connection ended early");
             }
-            drop(place);
-        });
+        };
+        if places.is_single() {
+            tokio::spawn(connection(stream));
+        } else if let Ok(stream) = stream.into_std() {
+            // Registered anew with the runtime of its own thread.
+            places.next().spawn(async move {
+                match TcpStream::from_std(stream) {
+                    Ok(stream) => connection(stream).await,
+                    Err(error) => tracing::warn!(%error, "a connection was not taken over"),
+                }
+            });
+        }
     }
-    drop(socket);
-    if timeout(GRACE, graceful.shutdown()).await.is_err() {
-        tracing::warn!("requests were still under way at the end");
+    drop((socket, ending));
+    end.send_replace(true);
+    let ended = futures_util::future::join(graceful.shutdown(), end.closed());
+    if timeout(GRACE, ended).await.is_err() {
+        tracing::warn!("requests or sockets were still under way at the end");
     }
 }

@@ -70,3 +70,13 @@ fn every_link_of_the_documentation_has_its_target() {
     }
     assert!(wrong.is_empty(), "{wrong:?}");
 }
+
+#[test]
+fn every_code_that_a_caller_can_see_has_a_paragraph() {
+    let text = fs::read_to_string(root().join("docs/ERRORS.md")).unwrap();
+    let headings: Vec<&str> = text.lines().filter(|line| line.starts_with("### ")).collect();
+    for code in lingua_core::outcome::Code::ALL {
+        let said = format!("{} ({}", code.as_str(), code.http_status());
+        assert!(headings.iter().any(|line| line.contains(&said)), "no paragraph for {said})");
+    }
+}

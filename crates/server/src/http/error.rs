@@ -1,39 +1,103 @@
 //! The one place that turns refusals into answers.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use lingua_core::outcome::Code;
-use serde::Serialize;
+use lingua_engine::job::Refusal;
+use serde_json::json;
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Described, ResponseBuilder};
 
-/// A refusal as callers see it.
-#[derive(Debug, Serialize)]
-pub(crate) struct Refusal {
-    error: &'static str,
-    detail: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after_ms: Option<u64>,
+use crate::wire::http::ErrorBody;
+
+/// A refusal on its way to the caller.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) Refusal);
+
+/// What a handler answers.
+pub(crate) type Answer<T = Response> = Result<T, Refused>;
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Refused(refusal)
+    }
 }
 
-/// An answer with a stable code, a sentence, and when to try again.
-pub(crate) fn refusal(
-    code: Code,
-    detail: impl Into<String>,
-    retry_after_ms: Option<u64>,
-) -> Response {
-    let status =
-        StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = Refusal { error: code.as_str(), detail: detail.into(), retry_after_ms };
-    (status, Json(body)).into_response()
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let Refused(refusal) = self;
+        let status = StatusCode::from_u16(refusal.code.http_status())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = ErrorBody {
+            error: refusal.code_text().to_owned(),
+            retry_after_ms: refusal.retry_after_ms,
+            legacy_code: refusal.code.legacy_code(),
+            detail: refusal.detail,
+        };
+        let mut answer = (status, Json(body)).into_response();
+        if let Some(ms) = refusal.retry_after_ms {
+            let seconds = HeaderValue::from(ms.div_ceil(1_000));
+            answer.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        answer
+    }
 }
 
-pub(crate) async fn not_found(uri: Uri) -> Response {
-    refusal(Code::NotFound, format!("there is nothing at {}", uri.path()), None)
+/// A refusal with this code and sentence.
+pub(crate) fn refused(code: Code, detail: impl Into<String>) -> Refused {
+    Refused(Refusal::new(code, detail))
+}
+
+pub(crate) async fn not_found(uri: Uri) -> Refused {
+    let path: String = uri.path().chars().take(256).collect();
+    refused(Code::NotFound, format!("there is nothing at {path}"))
 }
 
 pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
     let detail = format!("{} does not take {method}", uri.path());
-    let mut answer = refusal(Code::UnsupportedMessage, detail, None);
+    let mut answer = refused(Code::UnsupportedMessage, detail).into_response();
     *answer.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     answer
 }
+
+/// The refusals of a call, as the description of the door has them: one answer for each status, with
+/// the codes that come with it.
+pub(crate) fn described(codes: &[Code]) -> BTreeMap<String, RefOr<Described>> {
+    let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    for code in codes {
+        by_status.entry(code.http_status()).or_default().push(code.as_str());
+    }
+    let described = by_status.into_iter().map(|(status, codes)| {
+        let example = json!({"error": codes[0], "detail": "A sentence that says what is wrong."});
+        let body = ContentBuilder::new()
+            .schema(Some(Ref::from_schema_name("ErrorBody")))
+            .example(Some(example))
+            .build();
+        let answer = ResponseBuilder::new()
+            .description(codes.join(", "))
+            .content("application/json", body)
+            .build();
+        (status.to_string(), RefOr::T(answer))
+    });
+    described.collect()
+}
+
+/// Names the refusals of a call for its description.
+macro_rules! refusals {
+    ($name:ident: $($code:ident),+ $(,)?) => {
+        struct $name;
+
+        impl utoipa::IntoResponses for $name {
+            fn responses() -> std::collections::BTreeMap<
+                String,
+                utoipa::openapi::RefOr<utoipa::openapi::Response>,
+            > {
+                $crate::http::error::described(&[$(lingua_core::outcome::Code::$code),+])
+            }
+        }
+    };
+}
+
+pub(crate) use refusals;

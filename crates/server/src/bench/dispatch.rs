@@ -1,0 +1,321 @@
+//! `lingua bench dispatch`: jobs end to end over real sockets, and what choosing costs as the fleet
+//! grows.
+//!
+//! The scheduler is a process of its own, and so is Redis; nodes and callers live in this one. A job
+//! is handed in over HTTP, goes to a node over its socket, is acked and answered there, and the
+//! caller has the result. Beside it, in the same run, the same callers ask `/health`, which costs the
+//! scheduler an HTTP request and nothing else: the floor under any job.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use hdrhistogram::Histogram;
+use lingua_lab::{FakeNode, NodeOptions, RedisServer};
+use serde::Serialize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::choosing;
+use super::process::{Scheduler, cpu_time};
+use super::progress::Progress;
+use crate::cli::{BenchDispatch, Failure};
+
+/// One line of the report.
+#[derive(Debug, Serialize)]
+struct Line {
+    store: &'static str,
+    in_flight: u32,
+    jobs_per_second: f64,
+    p50_us: f64,
+    p99_us: f64,
+    errors: u64,
+    /// Processor seconds for a thousand jobs.
+    scheduler_cpu_per_1000: f64,
+    redis_cpu_per_1000: Option<f64>,
+    /// The same scheduler's processor seconds for a thousand requests that do nothing.
+    floor_cpu_per_1000: f64,
+    redis_calls_per_job: Option<f64>,
+}
+
+/// The whole report.
+#[derive(Debug, Serialize)]
+struct Report {
+    jobs: Vec<Line>,
+    choosing: Vec<choosing::Line>,
+}
+
+/// Measures and prints.
+pub(crate) fn run(options: &BenchDispatch) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the runtime does not start")?;
+    let report = runtime.block_on(measure(options))?;
+    print(&report);
+    if let Some(file) = &options.json {
+        let json = serde_json::to_vec_pretty(&report).context("the report is not JSON")?;
+        std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    let errors: u64 = report.jobs.iter().map(|line| line.errors).sum();
+    if errors > 0 {
+        return Err(Failure::failed(format!("{errors} jobs did not come back")));
+    }
+    Ok(())
+}
+
+async fn measure(options: &BenchDispatch) -> anyhow::Result<Report> {
+    let stores: &[&'static str] = match options.only.as_deref() {
+        Some("memory") => &["memory"],
+        Some("redis") => &["redis"],
+        _ => &["memory", "redis"],
+    };
+    let steps = stores.len() * options.in_flight.len() + stores.len() * options.fleet.len();
+    let progress = Progress::new(steps as u64);
+    let mut jobs = Vec::new();
+    for store in stores {
+        let redis = if *store == "redis" { Some(RedisServer::start().await?) } else { None };
+        let url = redis.as_ref().map_or_else(|| "memory".to_owned(), RedisServer::url);
+        let scheduler = Scheduler::start(&url)?;
+        let nodes = connect_nodes(options, scheduler.address()).await?;
+        for in_flight in &options.in_flight {
+            progress.now(&format!("{store}, {in_flight} in flight, {} s", options.seconds));
+            jobs.push(one(store, options, &scheduler, redis.as_ref(), *in_flight).await?);
+            progress.step();
+        }
+        let breaches: u64 = nodes.iter().map(|node| node.stats().breaches).sum();
+        if breaches > 0 {
+            bail!("nodes were given more than they can do, {breaches} times");
+        }
+    }
+    let mut lines = Vec::new();
+    for store in stores {
+        lines.extend(choosing::measure(store, &options.fleet, &progress).await?);
+    }
+    Ok(Report { jobs, choosing: lines })
+}
+
+async fn connect_nodes(options: &BenchDispatch, address: &str) -> anyhow::Result<Vec<FakeNode>> {
+    let mut nodes = Vec::new();
+    for i in 0..options.nodes {
+        let node = NodeOptions {
+            url: format!("ws://{address}/ws/node"),
+            node_id: Some(format!("bench-{i}")),
+            max_concurrent_jobs: Some(options.slots),
+            read_buffer_bytes: 16 << 10,
+            ..NodeOptions::default()
+        };
+        nodes.push(FakeNode::connect(node).await?);
+    }
+    Ok(nodes)
+}
+
+async fn one(
+    store: &'static str,
+    options: &BenchDispatch,
+    scheduler: &Scheduler,
+    redis: Option<&RedisServer>,
+    in_flight: u32,
+) -> anyhow::Result<Line> {
+    let address = scheduler.address();
+    let slice = Duration::from_secs(options.seconds);
+    let floor_from = cpu_time(scheduler.pid())?;
+    let floor = drive(address, in_flight, slice / 3, |_| health(address)).await?;
+    let floor_cpu = cpu_time(scheduler.pid())? - floor_from;
+    let job = |i| job(address, i, options.audio_bytes);
+    // Nodes are trusted slowly; the first jobs open their slots.
+    drive(address, in_flight, Duration::from_millis(500), job).await?;
+    let from = cpu_time(scheduler.pid())?;
+    let redis_from = redis_time(redis)?;
+    let calls_from = commands(redis).await?;
+    let measured = drive(address, in_flight, slice, job).await?;
+    let cpu = cpu_time(scheduler.pid())? - from;
+    let redis_to = redis_time(redis)?;
+    let calls_to = commands(redis).await?;
+    let redis_cpu = redis_from.zip(redis_to).map(|(from, to)| to - from);
+    let count = measured.done as f64;
+    let per_1000 = |cpu: Duration| cpu.as_secs_f64() * 1000.0 / count.max(1.0);
+    Ok(Line {
+        store,
+        in_flight,
+        jobs_per_second: count / measured.elapsed.as_secs_f64(),
+        p50_us: measured.latency.value_at_quantile(0.5) as f64,
+        p99_us: measured.latency.value_at_quantile(0.99) as f64,
+        errors: measured.errors,
+        scheduler_cpu_per_1000: per_1000(cpu),
+        redis_cpu_per_1000: redis_cpu.map(per_1000),
+        floor_cpu_per_1000: floor_cpu.as_secs_f64() * 1000.0 / (floor.done as f64).max(1.0),
+        redis_calls_per_job: calls_from.zip(calls_to).map(|(from, to)| (to - from) as f64 / count),
+    })
+}
+
+fn redis_time(redis: Option<&RedisServer>) -> anyhow::Result<Option<Duration>> {
+    redis.and_then(RedisServer::pid).map(cpu_time).transpose()
+}
+
+/// Commands that the server has executed for clients, scripts counted as one.
+async fn commands(redis: Option<&RedisServer>) -> anyhow::Result<Option<u64>> {
+    let Some(redis) = redis else { return Ok(None) };
+    let stats = redis.command(&["INFO", "commandstats"]).await?;
+    Ok(Some(stats.text().lines().filter_map(calls_of).sum()))
+}
+
+/// Calls of what clients send for jobs: scripts, and the few plain commands outside of them.
+fn calls_of(line: &str) -> Option<u64> {
+    let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(':')?;
+    matches!(name, "evalsha" | "eval").then_some(())?;
+    let calls = rest.strip_prefix("calls=")?.split(',').next()?;
+    calls.parse().ok()
+}
+
+struct Measured {
+    done: u64,
+    errors: u64,
+    elapsed: Duration,
+    latency: Histogram<u64>,
+}
+
+/// Sends the same request over and over on `in_flight` connections.
+async fn drive(
+    address: &str,
+    in_flight: u32,
+    lasting: Duration,
+    request: impl Fn(u32) -> Vec<u8>,
+) -> anyhow::Result<Measured> {
+    let over = Arc::new(AtomicBool::new(false));
+    let errors = Arc::new(AtomicU64::new(0));
+    let mut callers = tokio::task::JoinSet::new();
+    let began = Instant::now();
+    for i in 0..in_flight {
+        let (over, errors) = (Arc::clone(&over), Arc::clone(&errors));
+        let (request, address) = (request(i), address.to_owned());
+        callers.spawn(async move { call(&address, &request, &over, &errors).await });
+    }
+    tokio::time::sleep(lasting).await;
+    over.store(true, Ordering::Relaxed);
+    let mut latency = Histogram::new(3)?;
+    let mut done = 0;
+    while let Some(caller) = callers.join_next().await {
+        let (count, histogram) = caller??;
+        done += count;
+        latency.add(histogram)?;
+    }
+    let elapsed = began.elapsed();
+    Ok(Measured { done, errors: errors.load(Ordering::Relaxed), elapsed, latency })
+}
+
+async fn call(
+    address: &str,
+    request: &[u8],
+    over: &AtomicBool,
+    errors: &AtomicU64,
+) -> anyhow::Result<(u64, Histogram<u64>)> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let mut latency = Histogram::new(3)?;
+    let mut answer = Vec::with_capacity(4096);
+    let mut done = 0;
+    while !over.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        stream.write_all(request).await?;
+        read_answer(&mut stream, &mut answer).await?;
+        if answer.starts_with(b"HTTP/1.1 200") && !contains(&answer, b"\"error\":{") {
+            done += 1;
+        } else {
+            let text = String::from_utf8_lossy(&answer).into_owned();
+            if errors.fetch_add(1, Ordering::Relaxed) == 0 {
+                tracing::error!(answer = text, "a job did not come back");
+            }
+        }
+        latency.record(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX))?;
+    }
+    Ok((done, latency))
+}
+
+async fn read_answer(stream: &mut TcpStream, answer: &mut Vec<u8>) -> anyhow::Result<()> {
+    answer.clear();
+    loop {
+        if stream.read_buf(answer).await? == 0 {
+            bail!("the scheduler closed the connection");
+        }
+        if let Some(head) = find(answer, b"\r\n\r\n") {
+            let headers = std::str::from_utf8(&answer[..head])?.to_ascii_lowercase();
+            let length = headers
+                .split("\r\n")
+                .find_map(|line| line.strip_prefix("content-length: "))
+                .context("an answer without a length")?
+                .parse::<usize>()?;
+            while answer.len() < head + 4 + length {
+                if stream.read_buf(answer).await? == 0 {
+                    bail!("the scheduler closed the connection in mid-answer");
+                }
+            }
+            return Ok(());
+        }
+    }
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    find(haystack, needle).is_some()
+}
+
+fn health(address: &str) -> Vec<u8> {
+    format!("GET /health HTTP/1.1\r\nhost: {address}\r\n\r\n").into_bytes()
+}
+
+fn job(address: &str, i: u32, audio_bytes: u32) -> Vec<u8> {
+    // Four characters of base64 stand for three bytes.
+    let audio = "AAAA".repeat(audio_bytes.div_ceil(3) as usize);
+    let body = format!(
+        "{{\"session_id\":\"bench-{i}\",\"src_lang\":\"en\",\"tgt_lang\":\"zh\",\"audio\":\"{audio}\",\
+         \"audio_format\":\"opus\",\"options\":{{\"wait_ms\":30000}}}}"
+    );
+    format!(
+        "POST /v1/dispatch/f2f HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+#[allow(clippy::print_stdout, reason = "the report is the result of the command")]
+fn print(report: &Report) {
+    println!(
+        "{:<8} {:>9} {:>8} {:>9} {:>9} {:>6} {:>12} {:>9} {:>9} {:>9} {:>9}",
+        "store",
+        "in flight",
+        "jobs/s",
+        "p50 us",
+        "p99 us",
+        "errors",
+        "cpu-s/1000",
+        "redis",
+        "sum",
+        "floor",
+        "calls/job"
+    );
+    for line in &report.jobs {
+        let redis = line.redis_cpu_per_1000.unwrap_or(0.0);
+        println!(
+            "{:<8} {:>9} {:>8.0} {:>9.0} {:>9.0} {:>6} {:>12.4} {:>9.4} {:>9.4} {:>9.4} {:>9}",
+            line.store,
+            line.in_flight,
+            line.jobs_per_second,
+            line.p50_us,
+            line.p99_us,
+            line.errors,
+            line.scheduler_cpu_per_1000,
+            redis,
+            line.scheduler_cpu_per_1000 + redis,
+            line.floor_cpu_per_1000,
+            line.redis_calls_per_job.map_or_else(|| "-".to_owned(), |calls| format!("{calls:.2}")),
+        );
+    }
+    choosing::print(&report.choosing);
+}

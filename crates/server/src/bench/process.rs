@@ -1,0 +1,67 @@
+//! Processes that a bench starts and measures: how much processor time they used.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+/// A scheduler as a process of its own, so that its processor time is its own too.
+pub(crate) struct Scheduler {
+    child: Child,
+    address: String,
+}
+
+impl Scheduler {
+    /// Starts this very program as `lingua serve` on a free port.
+    pub(crate) fn start(store: &str) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("this program has no path")?;
+        let mut child = Command::new(program)
+            .args(["serve", "--listen", "127.0.0.1:0", "--store", store])
+            .env("LINGUA_LOG", "error")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("the scheduler does not start")?;
+        let stdout = child.stdout.take().context("the scheduler has no output")?;
+        let lines: Result<Vec<String>, _> = BufReader::new(stdout).lines().take(3).collect();
+        let lines = lines.context("the scheduler's greeting")?;
+        let greeting = lines.first().context("the scheduler said nothing")?;
+        let Some((_, rest)) = greeting.split_once("http://") else {
+            bail!("the scheduler said {greeting:?}");
+        };
+        let address = rest.split_whitespace().next().unwrap_or_default().to_owned();
+        Ok(Scheduler { child, address })
+    }
+
+    /// `host:port`
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Processor time that the threads of a process have used so far.
+pub(crate) fn cpu_time(pid: u32) -> anyhow::Result<Duration> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .with_context(|| format!("process {pid} is gone"))?;
+    let mut nanos = 0u64;
+    for task in tasks {
+        let path = task?.path().join("schedstat");
+        // A thread may end while we look.
+        let Ok(text) = std::fs::read_to_string(path) else { continue };
+        let first = text.split_whitespace().next().unwrap_or_default();
+        nanos += first.parse::<u64>().unwrap_or(0);
+    }
+    Ok(Duration::from_nanos(nanos))
+}

@@ -1,0 +1,124 @@
+//! Nodes and pairs for operators and node owners, and what an administrator wants of a node.
+
+use axum::Json;
+use axum::extract::State;
+use lingua_core::NodeId;
+use lingua_core::outcome::Code;
+use lingua_engine::Engine;
+use lingua_engine::nodes::Order;
+
+use super::Door;
+use super::error::{Answer, Refused, refusals, refused};
+use super::query::{Params, Segment, named};
+use crate::wire::http::fleet::{NodeBody, NodesBody, PairBody, PoolsBody, Unmet, Wanted};
+use crate::wire::http::{DONE, Done, within};
+
+/// Nodes in one answer, unless more are asked for.
+const NODES: u64 = 100;
+
+/// Nodes in one answer at most.
+const MAX_NODES: u64 = 1_000;
+
+refusals!(ListRefusals: InvalidMessage);
+refusals!(NodeRefusals: InvalidMessage, NotFound);
+
+/// List the nodes of this instance
+#[utoipa::path(
+    get, path = "/api/v1/nodes", operation_id = "list_nodes", tag = "admin",
+    params(
+        ("limit" = Option<u64>, Query, minimum = 1, maximum = 1_000, description = "At most so many; 100 if absent"),
+        ("after" = Option<String>, Query, description = "Only nodes behind this one, by name"),
+    ),
+    responses((status = 200, body = NodesBody), ListRefusals)
+)]
+pub(crate) async fn nodes(State(engine): State<Engine>, params: Params) -> Answer<Json<NodesBody>> {
+    let limit = within("limit", params.get("limit")?.unwrap_or(NODES), 1..=MAX_NODES)?;
+    let after: Option<NodeId> = params.get("after")?;
+    let views = engine.node_views();
+    let behind =
+        views.partition_point(|view| after.as_ref().is_some_and(|after| view.id <= *after));
+    let rest = &views[behind..];
+    let shown = &rest[..rest.len().min(usize::try_from(limit).expect("at most 1000"))];
+    let more = rest.len() > shown.len();
+    let next = shown.last().filter(|_| more).map(|view| view.id.to_string());
+    let nodes = shown.iter().map(NodeBody::of).collect();
+    Ok(Json(NodesBody { nodes, total: views.len(), next }))
+}
+
+/// Look at one node
+///
+/// The owner's view: its state, why it gets no jobs, and what would make it useful.
+#[utoipa::path(
+    get, path = "/api/v1/nodes/{id}", operation_id = "get_node", tag = "admin",
+    params(("id" = String, Path, description = "The node's id")),
+    responses((status = 200, body = NodeBody), NodeRefusals)
+)]
+pub(crate) async fn node(State(engine): State<Engine>, segment: Segment) -> Answer<Json<NodeBody>> {
+    let id: NodeId = named("id", segment)?;
+    let view = engine.node_view(&id).ok_or_else(no_such_node)?;
+    let wanted = engine.wanted_of(&view.profile).into_iter().map(Wanted::of).collect();
+    Ok(Json(NodeBody::of(&view).useful_if(wanted)))
+}
+
+/// List the directed pairs
+///
+/// With the nodes that serve each, their free slots and the jobs in line.
+#[utoipa::path(
+    get, path = "/api/v1/pools", operation_id = "list_pools", tag = "admin",
+    responses((status = 200, body = PoolsBody))
+)]
+pub(crate) async fn pools(State(engine): State<Engine>) -> Json<PoolsBody> {
+    let pairs = engine.pair_views().iter().map(PairBody::of).collect();
+    let unmet = engine.jobs.unmet().into_iter().map(Unmet::of).collect();
+    Json(PoolsBody { pairs, unmet })
+}
+
+/// Drain a node
+///
+/// It finishes what it has and gets nothing new.
+#[utoipa::path(
+    post, path = "/api/v1/nodes/{id}/drain", operation_id = "drain_node", tag = "admin",
+    params(("id" = String, Path, description = "The node's id")),
+    responses((status = 200, body = Done), NodeRefusals)
+)]
+pub(crate) async fn drain(State(door): State<Door>, segment: Segment) -> Answer<Json<Done>> {
+    order(&door, segment, Order::Drain)
+}
+
+/// Let a node serve again
+#[utoipa::path(
+    post, path = "/api/v1/nodes/{id}/resume", operation_id = "resume_node", tag = "admin",
+    params(("id" = String, Path, description = "The node's id")),
+    responses((status = 200, body = Done), NodeRefusals)
+)]
+pub(crate) async fn resume(State(door): State<Door>, segment: Segment) -> Answer<Json<Done>> {
+    order(&door, segment, Order::Serve)
+}
+
+/// Shut a node out
+///
+/// Its connection is closed, its jobs look elsewhere, and it cannot register until it is resumed.
+#[utoipa::path(
+    post, path = "/api/v1/nodes/{id}/block", operation_id = "block_node", tag = "admin",
+    params(("id" = String, Path, description = "The node's id")),
+    responses((status = 200, body = Done), NodeRefusals)
+)]
+pub(crate) async fn block(State(door): State<Door>, segment: Segment) -> Answer<Json<Done>> {
+    order(&door, segment, Order::Block)
+}
+
+fn order(door: &Door, segment: Segment, order: Order) -> Answer<Json<Done>> {
+    let id: NodeId = named("id", segment)?;
+    door.engine.nodes.order(&id, order).ok_or_else(no_such_node)?;
+    if order == Order::Block
+        && let Ok(node) = door.nodes.get(&id)
+    {
+        // A node that never asks would never learn of it.
+        door.nodes.close(&node);
+    }
+    Ok(Json(DONE))
+}
+
+fn no_such_node() -> Refused {
+    refused(Code::NotFound, "this instance has no such node")
+}

@@ -1,0 +1,141 @@
+//! Jobs are handed in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use lingua_core::JobId;
+use lingua_core::job::JobState;
+use lingua_core::outcome::Code;
+use lingua_engine::dispatch::Job;
+use lingua_engine::job::Refusal;
+use lingua_engine::{Engine, Readiness};
+use lingua_store::jobs::JobRecord;
+use tokio::time::Instant;
+
+use super::body::{self, DISPATCH_BODY_BYTES};
+use super::error::{Answer, Refused, refusals, refused};
+use super::tenant;
+use crate::wire::http::dispatch::{DispatchRequest, Dispatched, Source};
+use crate::wire::http::job::JobBody;
+
+/// Between two looks at a job that another instance is placing.
+const LOOK: Duration = Duration::from_millis(50);
+
+refusals!(Refusals: InvalidMessage, MessageTooLarge, InvalidLanguage, NotFound, Conflict,
+    JobCancelled, NoCapableNode, PreferredNodeNotCapable, AllNodesBusy, PreferredNodeBusy,
+    ModelNotAvailable, JobTimeout, Draining, SchedulerDependencyDown, InternalError);
+
+/// Hand in one utterance
+///
+/// Answers as soon as the job is on its way to a node; with `options.wait_ms`, when it is over.
+#[utoipa::path(
+    post, path = "/v1/dispatch/f2f", operation_id = "dispatch_f2f", tag = "jobs", request_body = DispatchRequest,
+    responses((status = 200, body = Dispatched), Refusals)
+)]
+pub(crate) async fn f2f(
+    State(engine): State<Engine>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer<Json<Dispatched>> {
+    let began = Instant::now();
+    let request: DispatchRequest = body::json(&headers, body, DISPATCH_BODY_BYTES).await?;
+    let order = request.check(engine.settings())?;
+    if engine.readiness() == Readiness::Draining {
+        return Err(refused(Code::Draining, "this instance is stopping; use another one"));
+    }
+    let tenant = tenant();
+    let audio = match &order.audio {
+        Source::Here(audio) => audio.clone(),
+        Source::Kept(reference) => engine.audio.fetch(&tenant, reference)?,
+    };
+    let (request, wait) = (order.request.clone(), order.wait);
+    let spec = order.job(tenant.clone(), audio, engine.chance());
+    if let Some(request) = &request {
+        let claim = engine.jobs.claim_request(&tenant, request, spec.id);
+        let (claimed, known) =
+            futures_util::future::join(claim, engine.jobs.record(&spec.id)).await;
+        claimed?;
+        if let Some(record) = known?.filter(|_| engine.jobs.job(&spec.id).is_none()) {
+            return elsewhere(&engine, spec.id, record, wait).await.map(Json);
+        }
+    }
+    let job = engine.jobs.submit(spec)?;
+    let dispatched = job.dispatched().await;
+    if let Some(record) = job.view().elsewhere {
+        return elsewhere(&engine, job.id, record, wait).await.map(Json);
+    }
+    dispatched?;
+    Ok(Json(answer(&job, wait.map(|wait| wait.saturating_sub(began.elapsed()))).await?))
+}
+
+async fn answer(job: &Arc<Job>, wait: Option<Duration>) -> Answer<Dispatched> {
+    let view = match wait {
+        Some(wait) => job.ended_within(wait).await,
+        None => job.view(),
+    };
+    let Some(last) = view.attempts.last() else {
+        return Err(refused(Code::InternalError, "the job was sent and has no attempt"));
+    };
+    Ok(Dispatched {
+        job_id: job.id.to_string(),
+        node_id: last.node.to_string(),
+        attempt_id: last.number,
+        notes: view.notes.clone(),
+        job: wait.map(|_| JobBody::of(job.id, job.session.session().as_str(), view)),
+    })
+}
+
+/// The same request reached another instance before: the answer that the caller got there.
+async fn elsewhere(
+    engine: &Engine,
+    id: JobId,
+    mut record: JobRecord,
+    wait: Option<Duration>,
+) -> Answer<Dispatched> {
+    let queue = Duration::from_millis(engine.settings().timing.queue_max_ms);
+    let until = Instant::now() + wait.unwrap_or(queue).max(queue);
+    loop {
+        let waits = wait.is_some() && !record.state.is_terminal();
+        let placed = record.assignment.is_some() || record.state.is_terminal();
+        if (placed && !waits) || Instant::now() >= until {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+        record = engine.jobs.record(&id).await?.ok_or_else(forgotten)?;
+    }
+    never_sent(&record)?;
+    let assignment = record.assignment.as_ref().ok_or_else(|| {
+        let waiting = "the job is in line on another instance";
+        Refused(Refusal::new(Code::AllNodesBusy, waiting).retry_after(1_000))
+    })?;
+    Ok(Dispatched {
+        job_id: id.to_string(),
+        node_id: assignment.node.to_string(),
+        attempt_id: assignment.token.attempt,
+        notes: vec!["another instance looks after this job".to_owned()],
+        job: wait.map(|_| JobBody::of_record(id, &record)),
+    })
+}
+
+/// A job that ended before any node had it is refused again in the same words.
+fn never_sent(record: &JobRecord) -> Result<(), Refused> {
+    let code = Code::parse(&record.code).filter(|_| record.state == JobState::Failed);
+    match code {
+        Some(
+            code @ (Code::NoCapableNode
+            | Code::AllNodesBusy
+            | Code::PreferredNodeNotCapable
+            | Code::PreferredNodeBusy
+            | Code::SchedulerDependencyDown),
+        ) => Err(refused(code, "the same request was refused on another instance")),
+        _ => Ok(()),
+    }
+}
+
+fn forgotten() -> Refused {
+    refused(Code::NotFound, "the job of this request is no longer known")
+}

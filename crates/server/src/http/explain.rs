@@ -1,0 +1,97 @@
+//! Why a job would go where, or why nowhere.
+
+use std::str::FromStr;
+
+use axum::Json;
+use axum::extract::State;
+use lingua_core::eligibility::{Need, Route, WhyNot};
+use lingua_core::outcome::Code;
+use lingua_core::{Lang, NodeId};
+use lingua_engine::Engine;
+
+use super::error::{Answer, Refused, refusals, refused};
+use super::query::Params;
+use super::tenant;
+use crate::wire::http::fleet::{ExplainBody, NodeStands, ReasonBody};
+use crate::wire::http::invalid;
+
+refusals!(Refusals: InvalidMessage, InvalidLanguage);
+
+/// Explain where a job would go
+///
+/// Or why nowhere: per reason how many nodes, and what is missing as its caller would be told.
+#[utoipa::path(
+    get, path = "/api/v1/explain", tag = "admin",
+    params(
+        ("src" = String, Query, description = "The source language", example = "en"),
+        ("tgt" = String, Query, description = "The target language", example = "zh"),
+        ("tts" = Option<bool>, Query, description = "Whether the translation is to be spoken; true if absent"),
+        ("node" = Option<String>, Query, description = "Say also how this node stands to a job that names it"),
+    ),
+    responses((status = 200, body = ExplainBody), Refusals)
+)]
+pub(crate) async fn explain(
+    State(engine): State<Engine>,
+    params: Params,
+) -> Answer<Json<ExplainBody>> {
+    let (src, tgt) = (language(&params, "src")?, language(&params, "tgt")?);
+    let Speech(tts) = params.get("tts")?.unwrap_or(Speech(true));
+    let node: Option<NodeId> = params.get("node")?;
+    let route = Route::Directed(src, tgt);
+    let need = Need {
+        route,
+        speech: tts,
+        services: Vec::new(),
+        models: Vec::new(),
+        tenant: tenant(),
+        named: false,
+    };
+    let (explanation, missing) = {
+        let mut fleet = engine.fleet().lock();
+        (fleet.explain(&need), fleet.shortage(&need))
+    };
+    let reasons = explanation.reasons();
+    let reasons = reasons.map(|(reason, nodes)| ReasonBody { reason: reason.as_str(), nodes });
+    Ok(Json(ExplainBody {
+        src: src.to_string(),
+        tgt: tgt.to_string(),
+        tts,
+        nodes: explanation.nodes,
+        eligible: explanation.eligible,
+        reasons: reasons.collect(),
+        missing: missing.map(|missing| missing.to_string()),
+        waiting: engine.jobs.waiting(route, tts),
+        node: node.map(|id| stands(&engine, id, need)).transpose()?,
+    }))
+}
+
+fn language(params: &Params, name: &str) -> Result<Lang, Refused> {
+    let Some(tag) = params.get::<String>(name)? else {
+        return Err(invalid(format!("{name}: is needed")).into());
+    };
+    Lang::new(&tag).map_err(|error| refused(Code::InvalidLanguage, format!("{name}: {error}")))
+}
+
+fn stands(engine: &Engine, id: NodeId, need: Need) -> Result<NodeStands, Refused> {
+    let need = Need { named: true, ..need };
+    let why = engine.fleet().lock().get(&id).map(|node| node.why_not(&need));
+    let (why_not, why_idle) = match (why, engine.node_view(&id)) {
+        (Some(why), Some(view)) => (why.iter().map(WhyNot::as_str).collect(), view.why_idle),
+        _ => (vec!["unknown"], vec!["this instance has no such node".to_owned()]),
+    };
+    Ok(NodeStands { eligible: why_not.is_empty(), node_id: id.to_string(), why_not, why_idle })
+}
+
+/// `true` or `false`, `1` or `0`.
+struct Speech(bool);
+
+impl FromStr for Speech {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "true" | "1" => Ok(Speech(true)),
+            "false" | "0" => Ok(Speech(false)),
+            _ => Err("is true or false"),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! How jobs stand, and what nodes say about them.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use lingua_core::JobId;
+use lingua_core::outcome::Code;
+use lingua_engine::job::Refusal;
+use lingua_engine::nodes::Heard;
+use lingua_engine::{Engine, Readiness};
+use lingua_store::jobs::JobRecord;
+use tokio::time::Instant;
+
+use super::body::{self, NODE_BODY_BYTES};
+use super::error::{Answer, Refused, refusals, refused};
+use super::query::{Params, Segment, named};
+use super::tenant;
+use crate::wire::http::job::{Cancelled, JobBody};
+use crate::wire::http::word::{AckRequest, DoneRequest, FailRequest, Said};
+use crate::wire::http::{DONE, Done};
+
+/// Between two looks at a job of another instance.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// For a job to end after it was told to.
+const CANCEL_WITHIN: Duration = Duration::from_secs(2);
+
+refusals!(ViewRefusals: InvalidMessage, NotFound, SchedulerDependencyDown);
+refusals!(CancelRefusals: InvalidMessage, NotFound, Conflict, SchedulerDependencyDown);
+refusals!(WordRefusals: InvalidMessage, MessageTooLarge, NotFound, StaleAttempt,
+    SchedulerDependencyDown);
+
+/// Ask how a job stands
+///
+/// The result of a job is kept for a while by the instance that looked after it; another instance
+/// knows its state only.
+#[utoipa::path(
+    get, path = "/v1/job/{job_id}", operation_id = "get_job", tag = "jobs",
+    params(
+        ("job_id" = String, Path, description = "As the answer to the hand-in named it"),
+        ("wait_ms" = Option<u64>, Query, maximum = 60_000,
+            description = "Answer only when the job is over, or after so long; at once if absent"),
+    ),
+    responses((status = 200, body = JobBody), ViewRefusals)
+)]
+pub(crate) async fn view(
+    State(engine): State<Engine>,
+    segment: Segment,
+    params: Params,
+) -> Answer<Json<JobBody>> {
+    let id: JobId = named("job_id", segment)?;
+    let wait = params.wait()?;
+    if let Some(job) = engine.jobs.job(&id).filter(|job| *job.session.tenant() == tenant()) {
+        let view = job.ended_within(wait).await;
+        if view.elsewhere.is_none() {
+            let session = job.session.session();
+            return Ok(Json(JobBody::of(id, session.as_str(), view)));
+        }
+    }
+    let until = Instant::now() + wait;
+    loop {
+        let record = known(&engine, &id).await?;
+        let over = record.state.is_terminal() || engine.readiness() == Readiness::Draining;
+        if over || Instant::now() + LOOK > until {
+            return Ok(Json(JobBody::of_record(id, &record)));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Give a job up
+///
+/// Of a job that is over it means nothing; the answer says how it ended.
+#[utoipa::path(
+    delete, path = "/v1/job/{job_id}", operation_id = "cancel_job", tag = "jobs",
+    params(("job_id" = String, Path, description = "As the answer to the hand-in named it")),
+    responses((status = 200, body = Cancelled), CancelRefusals)
+)]
+pub(crate) async fn cancel(
+    State(engine): State<Engine>,
+    segment: Segment,
+) -> Answer<Json<Cancelled>> {
+    let id: JobId = named("job_id", segment)?;
+    if let Some(job) = engine.jobs.job(&id).filter(|job| *job.session.tenant() == tenant()) {
+        job.cancel("caller");
+        let view = job.ended_within(CANCEL_WITHIN).await;
+        if view.elsewhere.is_none() {
+            return Ok(Json(Cancelled { ok: true, state: view.state.as_str() }));
+        }
+    }
+    let record = known(&engine, &id).await?;
+    if !record.state.is_terminal() {
+        let other = "another instance looks after this job; cancel it there";
+        return Err(refused(Code::Conflict, other));
+    }
+    Ok(Json(Cancelled { ok: true, state: record.state.as_str() }))
+}
+
+/// The store's record of a job of this tenant.
+async fn known(engine: &Engine, id: &JobId) -> Result<JobRecord, Refused> {
+    let record = engine.jobs.record(id).await?;
+    let own = record.filter(|record| *record.session.tenant() == tenant());
+    own.ok_or_else(|| refused(Code::NotFound, "there is no such job"))
+}
+
+/// Take a job
+#[utoipa::path(
+    post, path = "/v1/job/ack", operation_id = "ack_job", tag = "nodes", request_body = AckRequest,
+    responses((status = 200, body = Done), WordRefusals)
+)]
+pub(crate) async fn ack(
+    State(engine): State<Engine>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer<Json<Done>> {
+    let request: AckRequest = body::json(&headers, body, NODE_BODY_BYTES).await?;
+    hear(&engine, request.said()?).await
+}
+
+/// End a job with its result
+///
+/// Said again it gets the same answer and has no effect.
+#[utoipa::path(
+    post, path = "/v1/job/done", operation_id = "done_job", tag = "nodes", request_body = DoneRequest,
+    responses((status = 200, body = Done), WordRefusals)
+)]
+pub(crate) async fn done(
+    State(engine): State<Engine>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer<Json<Done>> {
+    let request: DoneRequest = body::json(&headers, body, NODE_BODY_BYTES).await?;
+    hear(&engine, request.said()?).await
+}
+
+/// Fail a job
+///
+/// It is tried again elsewhere.
+#[utoipa::path(
+    post, path = "/v1/job/fail", operation_id = "fail_job", tag = "nodes", request_body = FailRequest,
+    responses((status = 200, body = Done), WordRefusals)
+)]
+pub(crate) async fn fail(
+    State(engine): State<Engine>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer<Json<Done>> {
+    let request: FailRequest = body::json(&headers, body, NODE_BODY_BYTES).await?;
+    hear(&engine, request.said()?).await
+}
+
+/// Passes a node's word on.
+async fn hear(engine: &Engine, said: Said) -> Answer<Json<Done>> {
+    let Said { node, attempt, word } = said;
+    let Some(connection) = engine.nodes.connection(&node) else {
+        return Err(Refused(Refusal::new(Code::NotFound, "register again")));
+    };
+    let job = word.job;
+    if engine.nodes.job_word(&connection, word) == Heard::Stale {
+        engine.jobs.past_word(job, &node, attempt).await?;
+    }
+    Ok(Json(DONE))
+}

@@ -1,0 +1,170 @@
+//! Nodes that speak HTTP: they register, say that they live, and get their jobs by a POST to their
+//! endpoint or by asking for them.
+
+mod push;
+mod table;
+
+pub(crate) use push::Endpoints;
+pub(crate) use table::HttpNodes;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use lingua_core::NodeId;
+use lingua_core::node::Health;
+use lingua_core::outcome::Code;
+use lingua_core::time::millis;
+use lingua_engine::nodes::Register;
+use lingua_engine::{Readiness, tasks};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::Door;
+use super::body::{self, NODE_BODY_BYTES};
+use super::error::{Answer, method_not_allowed, refusals, refused};
+use super::query::{Params, Segment, named};
+use crate::wire::capability::Abilities;
+use crate::wire::http::node::{NodeReport, Registered};
+use crate::wire::http::{DONE, Done};
+use table::{HttpNode, SUPPORTS};
+
+/// Messages that wait for one node; a node that lets more pile up is not given any.
+const INBOX: usize = 256;
+
+refusals!(RegisterRefusals: InvalidMessage, MessageTooLarge, InvalidCapability, Forbidden,
+    NodeIdConflict, QuotaExceeded, Draining, SchedulerDependencyDown);
+refusals!(HeartbeatRefusals: InvalidMessage, MessageTooLarge, InvalidCapability, NotFound);
+refusals!(NextRefusals: InvalidMessage, NotFound, Conflict, Forbidden);
+
+/// Register a node
+///
+/// The newest registration of a node counts; who asks for jobs under an older one is told 409.
+#[utoipa::path(
+    post, path = "/v1/node/register", operation_id = "register_node", tag = "nodes", request_body = NodeReport,
+    responses((status = 200, body = Registered), RegisterRefusals)
+)]
+pub(crate) async fn register(
+    State(door): State<Door>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer<Json<Registered>> {
+    let mut report: NodeReport = body::json(&headers, body, NODE_BODY_BYTES).await?;
+    let engine = &door.engine;
+    let endpoint = report.endpoint()?;
+    let health = report.health()?.unwrap_or(Health::Ready);
+    let mut abilities = Abilities::default();
+    report.abilities(&mut abilities)?;
+    let running = report.running()?;
+    if engine.readiness() == Readiness::Draining {
+        return Err(refused(Code::Draining, "this instance is stopping; use another one"));
+    }
+    let (out, inbox) = mpsc::channel(INBOX);
+    let registered = engine
+        .nodes
+        .register(Register {
+            declaration: abilities.declaration(engine.settings().default_max_slots)?,
+            health,
+            supports: SUPPORTS,
+            out,
+            reports: running.is_some(),
+            running,
+            detail: report.detail()?,
+            node: report.node_id,
+        })
+        .await?;
+    let connection = registered.connection;
+    let inbox = match endpoint {
+        None => Some(tokio::sync::Mutex::new(inbox)),
+        Some(endpoint) => {
+            let (nodes, endpoints) = (Arc::clone(&engine.nodes), door.endpoints.clone());
+            let work = push::deliver(nodes, connection.clone(), endpoints, endpoint, inbox);
+            tasks::spawn("an HTTP node's jobs", work);
+            None
+        }
+    };
+    let (epoch, heartbeat) = (registered.epoch, registered.heartbeat);
+    door.nodes.put(HttpNode {
+        connection,
+        epoch,
+        heartbeat,
+        abilities: Mutex::new(abilities),
+        inbox,
+        heard: Mutex::new(Instant::now()),
+    });
+    Ok(Json(Registered {
+        ok: true,
+        heartbeat_interval_ms: millis(heartbeat),
+        epoch,
+        status: if registered.ready { "ready" } else { "registering" },
+    }))
+}
+
+/// Say that a node lives, and what changed
+#[utoipa::path(
+    post, path = "/v1/node/heartbeat", operation_id = "heartbeat_node", tag = "nodes", request_body = NodeReport,
+    responses((status = 200, body = Done), HeartbeatRefusals)
+)]
+pub(crate) async fn heartbeat(
+    State(door): State<Door>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer<Json<Done>> {
+    let mut report: NodeReport = body::json(&headers, body, NODE_BODY_BYTES).await?;
+    let mut beat = report.heartbeat()?;
+    let node = door.nodes.get(&report.node_id)?;
+    let mut abilities = node.abilities.lock().clone();
+    if report.abilities(&mut abilities)? {
+        let default_slots = door.engine.settings().default_max_slots;
+        beat.declaration = Some(abilities.declaration(default_slots)?);
+    }
+    door.engine.nodes.heartbeat(&node.connection, beat)?;
+    *node.abilities.lock() = abilities;
+    *node.heard.lock() = Instant::now();
+    Ok(Json(DONE))
+}
+
+/// Ask for the next message
+///
+/// For a node that registered without an endpoint. The answer is one message in the form of the node
+/// socket: `job_assign`, `job_cancel` or `node_control`.
+#[utoipa::path(
+    get, path = "/v1/node/{id}/jobs", operation_id = "next_message", tag = "nodes",
+    params(
+        ("id" = String, Path, description = "The node's id"),
+        ("wait_ms" = Option<u64>, Query, maximum = 60_000,
+            description = "Answer only when there is something, or after so long; at once if absent"),
+    ),
+    responses(
+        (status = 200, body = Object, description = "One message, by its `type`", example = json!({
+            "type": "job_assign", "job_id": "7m2k9x4c0v8b3n5q1w6e2r7t4y", "attempt_id": 1,
+            "session_id": "s-1f0c", "utterance_index": 0, "src_lang": "en", "tgt_lang": "zh",
+            "audio": "AAEC", "audio_format": "opus", "sample_rate": 16000, "deadline_ms": 1793000000000u64
+        })),
+        (status = 204, description = "Nothing came in time"),
+        NextRefusals
+    )
+)]
+pub(crate) async fn next(
+    State(door): State<Door>,
+    method: Method,
+    uri: Uri,
+    segment: Segment,
+    params: Params,
+) -> Answer {
+    if method == Method::HEAD {
+        // It would take a job and throw it away.
+        return Ok(method_not_allowed(method, uri).await);
+    }
+    let id: NodeId = named("id", segment)?;
+    let message = door.nodes.next(&door.engine, &id, params.wait()?).await?;
+    Ok(message.map_or_else(|| StatusCode::NO_CONTENT.into_response(), json))
+}
+
+fn json(text: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}

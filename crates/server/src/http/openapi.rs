@@ -1,0 +1,90 @@
+//! The description of this door, made from its code.
+
+use std::sync::LazyLock;
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use utoipa::OpenApi;
+
+use super::{admin, audio, dispatch, explain, health, jobs, metrics, nodes};
+use crate::wire::http::ErrorBody;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Lingua Scheduler",
+        description = "Hand in speech, register nodes, and see why things are as they are.\n\n\
+            JSON in, JSON out. Unknown fields are ignored and `null` equals absent. Times are epoch \
+            milliseconds. A refusal has a stable code, a sentence and, if trying again makes sense, \
+            when.",
+    ),
+    tags(
+        (name = "jobs", description = "Hand in an utterance and follow it"),
+        (name = "audio", description = "Audio ahead of its job"),
+        (name = "nodes", description = "What a node calls"),
+        (name = "admin", description = "For operators and node owners"),
+        (name = "probes", description = "For whatever watches the process"),
+    ),
+    paths(
+        dispatch::f2f, jobs::view, jobs::cancel,
+        audio::keep, audio::fetch,
+        nodes::register, nodes::heartbeat, nodes::next, jobs::ack, jobs::done, jobs::fail,
+        admin::nodes, admin::node, admin::pools, explain::explain,
+        admin::drain, admin::resume, admin::block,
+        health::health, health::ready, metrics::metrics, openapi,
+    ),
+    components(schemas(ErrorBody)),
+)]
+struct Description;
+
+static TEXT: LazyLock<String> = LazyLock::new(|| {
+    Description::openapi().to_json().unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+});
+
+/// Read this description
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "probes",
+    responses((status = 200, body = Object, description = "OpenAPI 3.1"))
+)]
+pub(crate) async fn openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The routes as the source has them, one to a line.
+    fn routes() -> BTreeSet<(String, String)> {
+        let mut routes = BTreeSet::new();
+        for line in include_str!("../http.rs").lines() {
+            let Some((_, rest)) = line.split_once(".route(\"") else { continue };
+            let (path, methods) = rest.split_once("\", ").expect("one route to a line");
+            for method in ["get", "post", "delete"] {
+                if methods.contains(&format!("{method}(")) {
+                    routes.insert((path.to_owned(), method.to_owned()));
+                }
+            }
+        }
+        routes
+    }
+
+    #[test]
+    fn every_route_is_described_and_nothing_else() {
+        let described: serde_json::Value = serde_json::from_str(&TEXT).unwrap();
+        let paths = described["paths"].as_object().unwrap();
+        let described: BTreeSet<(String, String)> = paths
+            .iter()
+            .flat_map(|(path, item)| {
+                let methods = item.as_object().unwrap().keys();
+                methods.map(move |method| (path.clone(), method.clone()))
+            })
+            .collect();
+        let routes: BTreeSet<_> =
+            routes().into_iter().filter(|(path, _)| !path.starts_with("/ws/")).collect();
+        assert_eq!(described, routes);
+        assert!(described.len() >= 22, "{}", described.len());
+    }
+}

@@ -1,0 +1,72 @@
+//! `lingua`: the scheduler of a real-time speech translation platform, and its tools.
+//!
+//! In reading order: [`cli`] (what can be asked for), [`app`] (the life of `lingua serve`),
+//! [`listener`] with its [`workers`], [`http`] and [`ws`] (the doors), [`wire`] (what is said through them), [`shutdown`],
+//! [`telemetry`], [`bench`], and the commands [`node`] and [`hand_in`].
+//!
+//! It is a library with a binary of three lines, so that tests and the binary go through one door:
+//! [`serve`].
+
+mod cli;
+mod app;
+mod listener;
+mod workers;
+mod http;
+mod ws;
+mod wire;
+mod shutdown;
+mod telemetry;
+mod bench;
+mod node;
+mod hand_in;
+
+use std::future::Future;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use lingua_engine::Engine;
+use tokio::net::TcpListener;
+
+use crate::workers::Places;
+
+/// The whole command line tool.
+pub fn run() -> ExitCode {
+    let cli = cli::Cli::parse();
+    telemetry::start();
+    let outcome = match cli.into_command() {
+        cli::Command::Serve(options) => app::serve(options),
+        cli::Command::Node(options) => node::run(&options),
+        cli::Command::Dispatch(options) => hand_in::run(&options),
+        cli::Command::Bench { what: cli::Bench::Store(options) } => bench::store::run(&options),
+        cli::Command::Bench { what: cli::Bench::Dispatch(options) } => {
+            bench::dispatch::run(&options)
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// Serves an engine on this socket until `stop` resolves. Then no new work is taken, open jobs end,
+/// and after them the connections.
+pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output = ()>) {
+    serve_on(socket, engine, &Places::here(), stop).await;
+}
+
+/// The same, with connections on these threads.
+async fn serve_on(
+    socket: TcpListener,
+    engine: Engine,
+    places: &Places,
+    stop: impl Future<Output = ()>,
+) {
+    let router = http::router(engine.clone());
+    let drained = async {
+        stop.await;
+        engine.drain();
+        engine.jobs.end_within(Duration::from_millis(engine.settings().drain_ms)).await;
+    };
+    listener::serve(socket, router, places, drained).await;
+}

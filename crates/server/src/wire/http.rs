@@ -1,0 +1,255 @@
+//! What is said over HTTP: requests checked field by field, answers as they are described.
+//!
+//! - [`node`]: a node about itself. [`dispatch`]: a job is handed in.
+//! - [`job`]: how a job stands. [`word`]: what nodes say about jobs.
+//! - [`fleet`]: nodes and pairs for people.
+//!
+//! Unknown fields are ignored, `null` equals absent, and whatever is wrong is answered with a
+//! sentence that names the field.
+
+pub(crate) mod dispatch;
+pub(crate) mod fleet;
+pub(crate) mod job;
+pub(crate) mod node;
+pub(crate) mod word;
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use lingua_core::outcome::Code;
+use lingua_engine::job::Refusal;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+/// Levels of a body. Real messages have five; what passes through must not exhaust the stack of
+/// whoever reads it next.
+const MAX_DEPTH: usize = 64;
+
+/// Characters of a sentence about a wrong body; it may quote what was sent.
+const MAX_DETAIL_CHARS: usize = 300;
+
+/// The longest that a call may wait for something to happen.
+pub(crate) const MAX_WAIT_MS: u64 = 60_000;
+
+/// The answer to something that was done.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Done {
+    /// Always true; refusals have another form.
+    #[schema(example = true)]
+    ok: bool,
+}
+
+/// It was done.
+pub(crate) const DONE: Done = Done { ok: true };
+
+/// A refusal as callers see it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ErrorBody {
+    /// A stable code; a node's own code is passed on as it is.
+    #[schema(example = "INVALID_MESSAGE")]
+    pub(crate) error: String,
+    /// A sentence for people that says what is wrong.
+    #[schema(
+        example = "src_lang: \"\" is not a BCP-47 language tag such as \"en\" or \"zh-Hant\""
+    )]
+    pub(crate) detail: String,
+    /// When trying again makes sense, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) retry_after_ms: Option<u64>,
+    /// The name that the code had for callers of the older door.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) legacy_code: Option<&'static str>,
+}
+
+/// A JSON object and nothing else: serde alone would also take a list of the fields' values.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Object<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
+}
+
+/// Reads a body. The sentence of a refusal names the field.
+pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    if deeper_than(body, MAX_DEPTH) {
+        return Err(invalid(format!("the body is nested deeper than {MAX_DEPTH} levels")));
+    }
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let Object(value) = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let error = error.into_inner();
+        if error.is_syntax() || error.is_eof() || error.is_io() {
+            return invalid(format!("the body is not JSON: {error}"));
+        }
+        let text = error.to_string();
+        let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+        match path.as_str() {
+            "." => invalid(format!("the body: {text}")),
+            path => wrong(path, text),
+        }
+    })?;
+    json.end().map_err(|error| invalid(format!("the body is not JSON: {error}")))?;
+    Ok(value)
+}
+
+/// Whether brackets are nested deeper than so many levels.
+fn deeper_than(json: &[u8], levels: usize) -> bool {
+    let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'{' | b'[' => {
+                depth += 1;
+                if depth > levels {
+                    return true;
+                }
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// A refusal of what was sent.
+pub(crate) fn invalid(detail: impl Into<String>) -> Refusal {
+    let mut detail: String = detail.into();
+    if let Some((end, _)) = detail.char_indices().nth(MAX_DETAIL_CHARS) {
+        detail.truncate(end);
+        detail.push('…');
+    }
+    Refusal::new(Code::InvalidMessage, detail)
+}
+
+/// A refusal of one field.
+pub(crate) fn wrong(field: &str, text: impl fmt::Display) -> Refusal {
+    invalid(format!("{field}: {text}"))
+}
+
+/// A text of at most so many characters, none of them a control character.
+pub(crate) fn text(
+    field: &str,
+    value: Option<String>,
+    max_chars: usize,
+) -> Result<Option<String>, Refusal> {
+    let Some(value) = value else { return Ok(None) };
+    if value.chars().nth(max_chars).is_some() {
+        return Err(wrong(field, format_args!("has more than {max_chars} characters")));
+    }
+    if value.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
+        return Err(wrong(field, "holds a control character"));
+    }
+    Ok(Some(value))
+}
+
+/// A number within its bounds.
+pub(crate) fn within(
+    field: &str,
+    value: u64,
+    bounds: std::ops::RangeInclusive<u64>,
+) -> Result<u64, Refusal> {
+    if bounds.contains(&value) {
+        return Ok(value);
+    }
+    let (low, high) = (bounds.start(), bounds.end());
+    Err(wrong(field, format_args!("is from {low} to {high}, not {value}")))
+}
+
+/// An object that passes through as it is.
+pub(crate) fn passing(
+    field: &str,
+    value: Option<Box<RawValue>>,
+    max_bytes: usize,
+) -> Result<Option<lingua_engine::job::Json>, Refusal> {
+    let Some(value) = value else { return Ok(None) };
+    if !value.get().starts_with('{') {
+        return Err(wrong(field, "is not an object"));
+    }
+    if value.get().len() > max_bytes {
+        return Err(wrong(field, format_args!("has more than {max_bytes} bytes")));
+    }
+    Ok(Some(value.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    struct Outer {
+        name: String,
+        inner: Option<Object<Inner>>,
+        raw: Option<Box<RawValue>>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Inner {
+        count: Option<u64>,
+    }
+
+    fn refused(body: &str) -> String {
+        parse::<Outer>(body.as_bytes()).unwrap_err().detail
+    }
+
+    #[test]
+    fn a_wrong_field_is_named_with_its_path() {
+        assert!(refused("{}").contains("`name`"));
+        assert!(refused(r#"{"name":null}"#).starts_with("name: "));
+        assert!(refused(r#"{"name":"a","inner":{"count":-1}}"#).starts_with("inner.count: "));
+        assert!(!refused(r#"{"name":1}"#).contains("line"), "a field says more than a column");
+        assert!(refused(r#"{"name":"a","name":"b"}"#).contains("duplicate field `name`"));
+    }
+
+    #[test]
+    fn only_objects_are_objects_and_only_json_is_json() {
+        for body in ["", "[\"a\",[1]]", "\"a\"", "1", "null", "{", "{}{}", "\u{feff}{}", "NaN"] {
+            assert!(parse::<Outer>(body.as_bytes()).is_err(), "{body:?}");
+        }
+        assert!(refused(r#"{"name":"a","inner":[1]}"#).contains("an object"));
+        assert!(parse::<Outer>(b"{\"name\":\"\xff\"}").is_err(), "not UTF-8");
+    }
+
+    #[test]
+    fn null_equals_absent_and_unknown_fields_are_ignored() {
+        let outer: Outer =
+            parse(br#"{"name":"a","inner":null,"raw":null,"more":{"x":[1]}}"#).unwrap();
+        assert!(outer.inner.is_none() && outer.raw.is_none() && outer.name == "a");
+        let outer: Outer =
+            parse(br#"{"name":"a","inner":{"count":null}, "raw": {"b": 1} }"#).unwrap();
+        assert_eq!(outer.inner.unwrap().0.count, None);
+        assert_eq!(outer.raw.unwrap().get(), r#"{"b": 1}"#);
+    }
+
+    #[test]
+    fn depth_is_bounded_also_of_what_is_ignored() {
+        let nested = |n: usize| format!(r#"{{"name":"a","x":{}{}}}"#, "[".repeat(n), "]".repeat(n));
+        assert!(parse::<Outer>(nested(MAX_DEPTH - 1).as_bytes()).is_ok());
+        assert!(refused(&nested(MAX_DEPTH)).contains("nested"));
+        let quoted = format!(r#"{{"name":"\"{}"}}"#, "[".repeat(200));
+        assert!(parse::<Outer>(quoted.as_bytes()).is_ok(), "brackets in a text are no levels");
+    }
+
+    #[test]
+    fn a_sentence_that_quotes_what_was_sent_is_cut() {
+        let long = format!(r#"{{"name":"a","inner":{{"count":"{}"}}}}"#, "x".repeat(10_000));
+        assert!(refused(&long).chars().count() <= MAX_DETAIL_CHARS + 1);
+    }
+}

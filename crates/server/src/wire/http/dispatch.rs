@@ -1,0 +1,436 @@
+//! A job is handed in over HTTP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use lingua_core::eligibility::{Need, Route};
+use lingua_core::job_key::{JobKey, Origin};
+use lingua_core::limits::{MAX_MODELS_PER_JOB, MAX_SERVICES_PER_NODE};
+use lingua_core::node::ServiceKind;
+use lingua_core::outcome::Code;
+use lingua_core::{Lang, ModelId, NodeId, RequestId, SessionId, SessionKey, TenantId, TurnId};
+use lingua_engine::Settings;
+use lingua_engine::audio::too_large;
+use lingua_engine::chance::Chance;
+use lingua_engine::job::{JobSpec, Json, Refusal, Work};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::job::JobBody;
+use super::{MAX_WAIT_MS, Object, invalid, passing, text, within, wrong};
+
+/// The source language that leaves it to the node to find out which of two is spoken.
+const AUTO: &str = "auto";
+
+/// Bytes of each object that passes through to the node.
+const MAX_PASSING_BYTES: usize = 64 * 1024;
+
+/// Characters of what was said before.
+const MAX_CONTEXT_CHARS: usize = 4_096;
+
+/// Characters of a trace id, a dialect.
+const MAX_WORD_CHARS: usize = 128;
+
+/// Indices are counted up by one; beyond this they are no longer exact in every client.
+const MAX_INDEX: u64 = (1 << 53) - 1;
+
+/// One utterance to be translated.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "session_id": "room-888", "src_lang": "en", "tgt_lang": "zh", "audio": "AAEC", "audio_format": "opus",
+    "options": {"require_tts": true, "deadline_ms": 20000, "wait_ms": 20000}, "request_id": "r-1"
+}))]
+pub(crate) struct DispatchRequest {
+    /// The conversation: 1 to 64 of `A-Z a-z 0-9 . _ -`.
+    #[schema(value_type = String, example = "room-888")]
+    session_id: SessionId,
+    /// A BCP-47 tag, or `auto` together with `lang_a` and `lang_b`.
+    #[schema(example = "en")]
+    src_lang: String,
+    /// A BCP-47 tag.
+    #[schema(example = "zh")]
+    tgt_lang: String,
+    /// The speech in standard padded base64. This or `audio_ref`.
+    audio: Option<String>,
+    /// A reference that `POST /v1/audio` gave out. This or `audio`.
+    audio_ref: Option<String>,
+    /// `opus` (the default), `pcm16` or `wav`.
+    audio_format: Option<String>,
+    /// In Hz; 16000 if absent.
+    #[schema(minimum = 8000, maximum = 192000)]
+    sample_rate: Option<u64>,
+    /// What else is wished.
+    #[schema(value_type = Option<DispatchOptions>)]
+    options: Option<Object<DispatchOptions>>,
+    /// The same id gets the same job, however often it is sent.
+    #[schema(value_type = Option<String>)]
+    request_id: Option<RequestId>,
+    /// For following the utterance through all logs; made up if absent.
+    trace_id: Option<String>,
+    /// `one_way`, or `two_way_auto` when the source is `auto`.
+    mode: Option<String>,
+    /// One of the two languages of the conversation.
+    lang_a: Option<String>,
+    /// The other one.
+    lang_b: Option<String>,
+    /// Which steps the node is to take; passed on as it is.
+    #[schema(value_type = Option<Object>)]
+    pipeline: Option<Box<RawValue>>,
+    /// Passed on as it is.
+    #[schema(value_type = Option<Object>)]
+    features: Option<Box<RawValue>>,
+    /// Passed on.
+    dialect: Option<String>,
+    /// What was said before, at most 4096 characters; passed on.
+    context_text: Option<String>,
+}
+
+/// What else is wished of a job.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+pub(crate) struct DispatchOptions {
+    /// The translation is to be spoken; true if absent.
+    require_tts: Option<bool>,
+    /// The node to try first.
+    #[schema(value_type = Option<String>)]
+    preferred_node_id: Option<NodeId>,
+    /// Try no other node than the preferred one.
+    strict: Option<bool>,
+    /// From now to the moment after which nobody wants the answer.
+    #[schema(minimum = 100, maximum = 600000)]
+    deadline_ms: Option<u64>,
+    /// Answer only when the job is over, or after so long.
+    #[schema(maximum = 60000)]
+    wait_ms: Option<u64>,
+    /// The parts of one long utterance share it, and prefer one node.
+    #[schema(value_type = Option<String>)]
+    turn_id: Option<TurnId>,
+    /// The utterance's number within its session.
+    utterance_index: Option<u64>,
+    /// Types of services that the node must have beyond recognition, repair, translation and speech.
+    #[schema(max_items = 64)]
+    services: Option<Vec<String>>,
+    /// Models that the node must not miss.
+    #[schema(value_type = Option<Vec<String>>, max_items = 8)]
+    models: Option<Vec<ModelId>>,
+}
+
+/// Where the job went.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Dispatched {
+    /// The job, for `GET /v1/job/{job_id}`.
+    #[schema(example = "7m2k9x4c0v8b3n5q1w6e2r7t4y")]
+    pub(crate) job_id: String,
+    /// The node that has it.
+    #[schema(example = "node-123")]
+    pub(crate) node_id: String,
+    /// Which dispatch of the job this is.
+    #[schema(example = 1)]
+    pub(crate) attempt_id: u32,
+    /// What is worth knowing about the choice.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notes: Vec<String>,
+    /// How the job stands; only with `options.wait_ms`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<JobBody>,
+}
+
+/// A request whose every field is right.
+pub(crate) struct Order {
+    pub(crate) request: Option<RequestId>,
+    pub(crate) audio: Source,
+    /// Answer only when the job is over, or after so long.
+    pub(crate) wait: Option<Duration>,
+    session: SessionId,
+    route: Route,
+    speech: bool,
+    services: Vec<ServiceKind>,
+    models: Vec<ModelId>,
+    preferred: Option<NodeId>,
+    strict: bool,
+    turn: Option<TurnId>,
+    deadline: Duration,
+    trace_id: Option<String>,
+    /// Without its audio.
+    work: Work,
+}
+
+/// Where the speech is.
+pub(crate) enum Source {
+    /// In the request.
+    Here(Bytes),
+    /// Handed in before.
+    Kept(String),
+}
+
+impl DispatchRequest {
+    /// Checks every field.
+    pub(crate) fn check(self, settings: &Settings) -> Result<Order, Refusal> {
+        let Object(options) = self.options.unwrap_or_default();
+        let audio = source(self.audio, self.audio_ref, settings.max_audio_bytes)?;
+        let (route, mode) = direction(
+            &self.src_lang,
+            &self.tgt_lang,
+            self.mode,
+            self.lang_a.as_deref(),
+            self.lang_b.as_deref(),
+        )?;
+        let speech = options.require_tts.unwrap_or(true);
+        let strict = options.strict.unwrap_or(false);
+        if strict && options.preferred_node_id.is_none() {
+            return Err(wrong("options.strict", "needs options.preferred_node_id"));
+        }
+        let deadline_ms = match options.deadline_ms {
+            Some(ms) => within("options.deadline_ms", ms, 100..=600_000)?,
+            None => settings.timing.deadline_ms,
+        };
+        let wait_ms = options.wait_ms.map(|ms| within("options.wait_ms", ms, 0..=MAX_WAIT_MS));
+        let rate = within("sample_rate", self.sample_rate.unwrap_or(16_000), 8_000..=192_000)?;
+        let index = options.utterance_index.unwrap_or(0);
+        let pipeline = match passing("pipeline", self.pipeline, MAX_PASSING_BYTES)? {
+            Some(pipeline) => pipeline,
+            None => whole_pipeline(route, speech),
+        };
+        let work = Work {
+            utterance_index: within("options.utterance_index", index, 0..=MAX_INDEX)?,
+            src_lang: self.src_lang,
+            tgt_lang: self.tgt_lang,
+            dialect: text("dialect", self.dialect, MAX_WORD_CHARS)?,
+            features: passing("features", self.features, MAX_PASSING_BYTES)?,
+            pipeline: Some(pipeline),
+            audio_format: format(self.audio_format.as_deref())?.to_owned(),
+            sample_rate: u32::try_from(rate).expect("checked above"),
+            mode,
+            lang_a: self.lang_a,
+            lang_b: self.lang_b,
+            context_text: text("context_text", self.context_text, MAX_CONTEXT_CHARS)?,
+            ..Work::default()
+        };
+        Ok(Order {
+            request: self.request_id,
+            audio,
+            wait: wait_ms.transpose()?.map(Duration::from_millis),
+            session: self.session_id,
+            route,
+            speech,
+            services: services(options.services.unwrap_or_default())?,
+            models: models(options.models.unwrap_or_default())?,
+            preferred: options.preferred_node_id,
+            strict,
+            turn: options.turn_id,
+            deadline: Duration::from_millis(deadline_ms),
+            trace_id: text("trace_id", self.trace_id, MAX_WORD_CHARS)?,
+            work,
+        })
+    }
+}
+
+impl Order {
+    /// The job that this is. Without a request id it is a job of its own.
+    pub(crate) fn job(self, tenant: TenantId, audio: Bytes, chance: Chance) -> JobSpec {
+        let session = SessionKey::new(tenant.clone(), self.session);
+        let origin = match &self.request {
+            Some(request) => Origin::Request(request),
+            None => Origin::Unnamed(chance.nonce()),
+        };
+        let services = self.services.iter().map(|kind| ("service ", kind.as_str()));
+        let models = self.models.iter().map(|model| ("model ", model.as_str()));
+        let features = self.work.features.iter().map(|json| ("features ", json.get()));
+        let speech = self.speech.then_some(("tts", ""));
+        let asked: Vec<String> = speech
+            .into_iter()
+            .chain(services)
+            .chain(models)
+            .chain(features)
+            .map(|(kind, name)| format!("{kind}{name}"))
+            .collect();
+        let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+        let key = JobKey {
+            session: &session,
+            origin,
+            job_type: "f2f",
+            route: self.route,
+            features: &asked,
+        };
+        // Not the job's id: a node must not learn from it which jobs are of one session.
+        let trace_id = self.trace_id.unwrap_or_else(|| format!("{:032x}", chance.nonce()));
+        JobSpec {
+            id: key.job_id(),
+            epoch: None,
+            need: Need {
+                route: self.route,
+                speech: self.speech,
+                services: self.services,
+                models: self.models,
+                tenant,
+                named: false,
+            },
+            preferred: self.preferred,
+            strict: self.strict,
+            turn: self.turn,
+            past: None,
+            work: Arc::new(Work { audio, trace_id, ..self.work }),
+            deadline_in: self.deadline,
+            session,
+        }
+    }
+}
+
+fn source(
+    audio: Option<String>,
+    reference: Option<String>,
+    max_bytes: usize,
+) -> Result<Source, Refusal> {
+    let audio = match (audio, reference) {
+        (Some(audio), None) => audio,
+        (None, Some(reference)) => return Ok(Source::Kept(reference)),
+        (Some(_), Some(_)) => return Err(invalid("audio and audio_ref: give one, not both")),
+        (None, None) => return Err(invalid("audio or audio_ref is needed")),
+    };
+    if audio.is_empty() {
+        return Err(wrong("audio", "is empty"));
+    }
+    let audio = STANDARD
+        .decode(audio)
+        .map_err(|error| wrong("audio", format_args!("is not standard padded base64: {error}")))?;
+    if audio.len() > max_bytes {
+        return Err(too_large(max_bytes));
+    }
+    Ok(Source::Here(audio.into()))
+}
+
+fn language(field: &str, tag: &str) -> Result<Lang, Refusal> {
+    Lang::new(tag).map_err(|error| Refusal::new(Code::InvalidLanguage, format!("{field}: {error}")))
+}
+
+/// The route, and the mode as the node is told.
+fn direction(
+    src: &str,
+    tgt: &str,
+    mode: Option<String>,
+    a: Option<&str>,
+    b: Option<&str>,
+) -> Result<(Route, Option<String>), Refusal> {
+    let target = language("tgt_lang", tgt)?;
+    let a = a.map(|tag| language("lang_a", tag)).transpose()?;
+    let b = b.map(|tag| language("lang_b", tag)).transpose()?;
+    if mode.as_deref().is_some_and(|mode| !["one_way", "two_way_auto"].contains(&mode)) {
+        return Err(wrong("mode", "is one_way or two_way_auto"));
+    }
+    if !src.eq_ignore_ascii_case(AUTO) {
+        return Ok((Route::Directed(language("src_lang", src)?, target), mode));
+    }
+    if mode.as_deref() == Some("one_way") {
+        return Err(wrong("mode", "the source is auto only in two_way_auto"));
+    }
+    match (a, b) {
+        (Some(a), Some(b)) => Ok((Route::Either(a, b), Some("two_way_auto".to_owned()))),
+        _ => Err(Refusal::new(
+            Code::InvalidLanguage,
+            "src_lang: auto needs lang_a and lang_b, the two languages that may be spoken",
+        )),
+    }
+}
+
+fn format(word: Option<&str>) -> Result<&'static str, Refusal> {
+    let word = word.unwrap_or("opus");
+    let known = ["opus", "pcm16", "wav"].into_iter().find(|known| known.eq_ignore_ascii_case(word));
+    known.ok_or_else(|| wrong("audio_format", "is opus, pcm16 or wav"))
+}
+
+fn services(words: Vec<String>) -> Result<Vec<ServiceKind>, Refusal> {
+    if words.len() > MAX_SERVICES_PER_NODE {
+        let most = format_args!("has more than {MAX_SERVICES_PER_NODE} types");
+        return Err(wrong("options.services", most));
+    }
+    let kinds = words.iter().map(|word| ServiceKind::new(word));
+    kinds.collect::<Result<_, _>>().map_err(|error| wrong("options.services", error))
+}
+
+fn models(models: Vec<ModelId>) -> Result<Vec<ModelId>, Refusal> {
+    if models.len() > MAX_MODELS_PER_JOB {
+        let most = format_args!("has more than {MAX_MODELS_PER_JOB} models");
+        return Err(wrong("options.models", most));
+    }
+    Ok(models)
+}
+
+/// Every step that the job needs.
+fn whole_pipeline(route: Route, speech: bool) -> Json {
+    let translate = route.directions().any(|(src, tgt)| src != tgt);
+    let text = format!(
+        r#"{{"use_asr":true,"use_nmt":{translate},"use_tts":{speech},"use_semantic":true,"use_tone":false}}"#
+    );
+    RawValue::from_string(text).expect("written as JSON").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::http::parse;
+
+    fn job(json: &str) -> Result<JobSpec, Refusal> {
+        let request: DispatchRequest = parse(json.as_bytes())?;
+        let order = request.check(&Settings::stable())?;
+        Ok(order.job("default".parse().unwrap(), Bytes::from_static(b"x"), Chance))
+    }
+
+    #[test]
+    fn a_request_id_makes_the_same_job_and_none_makes_another_each_time() {
+        let named =
+            r#"{"session_id":"s","src_lang":"en","tgt_lang":"zh","audio":"AAEC","request_id":"r"}"#;
+        assert_eq!(job(named).unwrap().id, job(named).unwrap().id);
+        for other in [
+            "\"s\"/\"s2\"",
+            "\"en\"/\"de\"",
+            "\"r\"/\"r2\"",
+            "\"AAEC\"/\"AAEC\",\"options\":{\"require_tts\":false}",
+            "\"AAEC\"/\"AAEC\",\"features\":{\"x\":1}",
+        ] {
+            let (old, new) = other.split_once('/').unwrap();
+            assert_ne!(
+                job(&named.replace(old, new)).unwrap().id,
+                job(named).unwrap().id,
+                "{other}"
+            );
+        }
+        let other_audio = named.replace("AAEC", "AAED");
+        assert_eq!(
+            job(&other_audio).unwrap().id,
+            job(named).unwrap().id,
+            "said again is said once"
+        );
+        let unnamed = r#"{"session_id":"s","src_lang":"en","tgt_lang":"zh","audio":"AAEC"}"#;
+        assert_ne!(job(unnamed).unwrap().id, job(unnamed).unwrap().id);
+    }
+
+    #[test]
+    fn what_is_left_out_has_its_default() {
+        let job =
+            job(r#"{"session_id":"s","src_lang":"en","tgt_lang":"en-GB","audio":"AAEC"}"#).unwrap();
+        assert!(job.need.speech && !job.strict && job.turn.is_none() && job.epoch.is_none());
+        assert_eq!(job.deadline_in, Duration::from_millis(75_000));
+        assert_eq!((job.work.audio_format.as_str(), job.work.sample_rate), ("opus", 16_000));
+        assert_eq!(job.work.trace_id.len(), 32);
+        let pipeline: serde_json::Value =
+            serde_json::from_str(job.work.pipeline.as_ref().unwrap().get()).unwrap();
+        assert_eq!((&pipeline["use_tts"], &pipeline["use_semantic"]), (&true.into(), &true.into()));
+    }
+
+    #[test]
+    fn an_automatic_source_needs_both_languages_and_goes_either_way() {
+        let json = r#"{"session_id":"s","src_lang":"auto","tgt_lang":"zh","lang_a":"en","lang_b":"zh","audio":"AAEC"}"#;
+        let spec = job(json).unwrap();
+        assert_eq!(spec.need.route.to_string(), "en<->zh");
+        assert_eq!(spec.work.mode.as_deref(), Some("two_way_auto"));
+        for wrong in ["\"lang_a\":\"en\",", "\"lang_b\":\"zh\","] {
+            let refusal = job(&json.replace(wrong, "")).err().unwrap();
+            assert_eq!(refusal.code, Code::InvalidLanguage);
+        }
+        let target = json.replace("\"tgt_lang\":\"zh\"", "\"tgt_lang\":\"auto\"");
+        assert_eq!(job(&target).err().unwrap().code, Code::InvalidLanguage);
+    }
+}

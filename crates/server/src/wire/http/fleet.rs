@@ -1,0 +1,346 @@
+//! Nodes, pairs and explanations, for operators and node owners.
+
+use lingua_core::eligibility::{Route, WhyNot};
+use lingua_core::node::{NmtPairs, NodeProfile};
+use lingua_engine::explain::{NodeView, PairView};
+use lingua_engine::nodes::{BreakerView, Order, Supports};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+/// A node as its owner and operators see it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NodeBody {
+    /// Its name.
+    node_id: String,
+    /// Where it is in its life, by everybody's word.
+    #[schema(example = "ready")]
+    state: &'static str,
+    /// It has a connection to this instance.
+    connected: bool,
+    /// Its heartbeat is not overdue.
+    fresh: bool,
+    /// A reported resource is above the threshold.
+    overloaded: bool,
+    /// What an administrator wants of it: `serve`, `drain` or `block`.
+    order: &'static str,
+    /// What its failures brought it: `closed` (nothing), `open` (left alone), `probing` (one job).
+    breaker: &'static str,
+    /// Rises with every connection.
+    epoch: u64,
+    /// How many jobs it has room for.
+    slots: Slots,
+    /// Attempts that it has.
+    running: usize,
+    /// How long its recent jobs took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency_ms: Option<u32>,
+    /// Jobs it did on its present connection to this instance and before.
+    done: u64,
+    /// Jobs it failed.
+    failed: u64,
+    /// What it can do.
+    abilities: AbilitiesBody,
+    /// What it understands beyond the protocol that every agent speaks.
+    supports: Vec<&'static str>,
+    /// Models it misses.
+    missing_models: Vec<String>,
+    /// What it says of itself.
+    detail: DetailBody,
+    /// Why it gets no jobs, in sentences; empty if nothing is in the way.
+    why_idle: Vec<String>,
+    /// Directions that are asked for in vain, each with what the node lacks for it; only in the view
+    /// of one node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    useful_if: Option<Vec<Wanted>>,
+}
+
+/// Room for jobs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Slots {
+    /// As the node declares.
+    declared: u32,
+    /// Open to jobs now.
+    open: u32,
+    /// Taken, as far as this instance knows.
+    used: u32,
+}
+
+/// What a node can do.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AbilitiesBody {
+    /// Languages it recognises.
+    asr_langs: Vec<String>,
+    /// Languages it repairs.
+    semantic_langs: Vec<String>,
+    /// Languages it speaks.
+    tts_langs: Vec<String>,
+    /// `any`, or the directions as `src->tgt`.
+    #[schema(example = json!(["en->zh"]))]
+    nmt: Vec<String>,
+    /// Types of services with whether each is ready.
+    #[schema(example = json!({"asr": true}))]
+    services: std::collections::BTreeMap<String, bool>,
+    /// It takes only jobs that name it.
+    private: bool,
+}
+
+/// What a node says of itself.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DetailBody {
+    /// Of its software.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    /// Where it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    platform: Option<String>,
+    /// What it runs on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    hardware: Option<Box<RawValue>>,
+    /// Processors in use, as last reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_percent: Option<f64>,
+    /// GPU in use, as last reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_percent: Option<f64>,
+    /// Memory in use, as last reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mem_percent: Option<f64>,
+    /// Its own last error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+}
+
+/// The nodes of this instance by name.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NodesBody {
+    pub(crate) nodes: Vec<NodeBody>,
+    /// How many there are in all.
+    pub(crate) total: usize,
+    /// Give this as `after` for those that follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next: Option<String>,
+}
+
+/// A direction that is asked for in vain.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Wanted {
+    /// `src->tgt`, or `a<->b` if either may be spoken.
+    #[schema(example = "en->zh")]
+    direction: String,
+    /// The translation is to be spoken.
+    tts: bool,
+    /// What the node lacks for it.
+    #[schema(example = json!(["nmt"]))]
+    lacks: Vec<&'static str>,
+}
+
+/// The directed pairs that nodes of this instance serve.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PoolsBody {
+    pub(crate) pairs: Vec<PairBody>,
+    /// Directions that were asked for in vain lately, the most wanted first.
+    pub(crate) unmet: Vec<Unmet>,
+}
+
+/// A direction that was asked for in vain.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Unmet {
+    /// `src->tgt`, or `a<->b` if either may be spoken.
+    #[schema(example = "en->zh")]
+    direction: String,
+    /// The translation is to be spoken.
+    tts: bool,
+}
+
+/// One directed pair.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PairBody {
+    #[schema(example = "en")]
+    src: String,
+    #[schema(example = "zh")]
+    tgt: String,
+    /// Nodes that can serve it.
+    nodes: usize,
+    /// Those of them that take jobs now.
+    ready: usize,
+    /// Those of the ready ones that speak the target.
+    speaking: usize,
+    /// Slots of the ready ones.
+    slots: u64,
+    /// Those that are free.
+    free: u64,
+    /// Jobs in line.
+    waiting: usize,
+}
+
+/// Why a job would find a node or none.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ExplainBody {
+    #[schema(example = "en")]
+    pub(crate) src: String,
+    #[schema(example = "zh")]
+    pub(crate) tgt: String,
+    /// The translation is to be spoken.
+    pub(crate) tts: bool,
+    /// Nodes looked at.
+    pub(crate) nodes: usize,
+    /// Those that may take such a job now.
+    pub(crate) eligible: usize,
+    /// Why the others may not; a node can have several reasons.
+    pub(crate) reasons: Vec<ReasonBody>,
+    /// What is missing, as the caller of such a job would be told; absent if nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "No node supports semantic(en) + nmt(en->zh).")]
+    pub(crate) missing: Option<String>,
+    /// Jobs in line for the direction.
+    pub(crate) waiting: usize,
+    /// The one node that was asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<NodeStands>,
+}
+
+/// How many nodes one reason keeps from a job.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ReasonBody {
+    /// `asr`, `semantic`, `nmt`, `tts`, `service`, `model`, `tenant`, `private`, `health`, `stale` or
+    /// `overloaded`.
+    #[schema(example = "nmt")]
+    pub(crate) reason: &'static str,
+    pub(crate) nodes: usize,
+}
+
+/// How one node stands to a job that names it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NodeStands {
+    pub(crate) node_id: String,
+    /// It may take such a job now.
+    pub(crate) eligible: bool,
+    /// The words for why it may not.
+    pub(crate) why_not: Vec<&'static str>,
+    /// Why it gets no jobs at all, in sentences.
+    pub(crate) why_idle: Vec<String>,
+}
+
+impl NodeBody {
+    pub(crate) fn of(view: &NodeView) -> Self {
+        let detail = &view.detail;
+        NodeBody {
+            node_id: view.id.to_string(),
+            state: view.health.as_str(),
+            connected: view.connected,
+            fresh: view.fresh,
+            overloaded: view.overloaded,
+            order: match view.order {
+                Order::Serve => "serve",
+                Order::Drain => "drain",
+                Order::Block => "block",
+            },
+            breaker: match view.breaker {
+                BreakerView::Closed => "closed",
+                BreakerView::Open { .. } => "open",
+                BreakerView::Probing => "probing",
+            },
+            epoch: view.epoch,
+            slots: Slots {
+                declared: view.declared_slots,
+                open: view.open_slots,
+                used: view.used_slots,
+            },
+            running: view.running,
+            latency_ms: view.latency_ms,
+            done: view.done,
+            failed: view.failed,
+            abilities: AbilitiesBody::of(&view.profile),
+            supports: supports(view.supports),
+            missing_models: view.missing_models.clone(),
+            detail: DetailBody {
+                version: detail.version.clone(),
+                platform: detail.platform.clone(),
+                hardware: detail.hardware.as_deref().map(ToOwned::to_owned),
+                cpu_percent: detail.cpu_percent,
+                gpu_percent: detail.gpu_percent,
+                mem_percent: detail.mem_percent,
+                last_error: detail.last_error.clone(),
+            },
+            why_idle: view.why_idle.clone(),
+            useful_if: None,
+        }
+    }
+
+    pub(crate) fn useful_if(self, wanted: Vec<Wanted>) -> Self {
+        NodeBody { useful_if: Some(wanted), ..self }
+    }
+}
+
+impl AbilitiesBody {
+    fn of(profile: &NodeProfile) -> Self {
+        let tags =
+            |langs: &lingua_core::lang::LangSet| langs.iter().map(ToString::to_string).collect();
+        let services = profile.services.iter().map(|(kind, ready)| (kind.to_string(), *ready));
+        AbilitiesBody {
+            asr_langs: tags(&profile.asr),
+            semantic_langs: tags(&profile.semantic),
+            tts_langs: tags(&profile.tts),
+            nmt: directions(&profile.nmt),
+            services: services.collect(),
+            private: profile.private,
+        }
+    }
+}
+
+fn directions(nmt: &NmtPairs) -> Vec<String> {
+    match nmt {
+        NmtPairs::Any => vec!["any".to_owned()],
+        NmtPairs::Product(from, into) => {
+            let pairs = from.iter().flat_map(|src| into.iter().map(move |tgt| (src, tgt)));
+            pairs
+                .filter(|(src, tgt)| src != tgt)
+                .map(|(src, tgt)| format!("{src}->{tgt}"))
+                .collect()
+        }
+        NmtPairs::Pairs(pairs) => pairs.iter().map(|(src, tgt)| format!("{src}->{tgt}")).collect(),
+    }
+}
+
+fn supports(supports: Supports) -> Vec<&'static str> {
+    let words = [
+        ("ack", supports.ack),
+        ("cancel", supports.cancel),
+        ("binary_audio", supports.binary_audio),
+        ("audio_ref", supports.audio_ref),
+        ("tokens", supports.tokens),
+        ("progress", supports.progress),
+        ("result_ack", supports.result_ack),
+    ];
+    words.into_iter().filter(|(_, understood)| *understood).map(|(word, _)| word).collect()
+}
+
+impl Wanted {
+    pub(crate) fn of((route, tts, lacks): (Route, bool, Vec<WhyNot>)) -> Self {
+        let lacks = lacks.into_iter().map(WhyNot::as_str).collect();
+        Wanted { direction: route.to_string(), tts, lacks }
+    }
+}
+
+impl Unmet {
+    pub(crate) fn of((route, tts): (Route, bool)) -> Self {
+        Unmet { direction: route.to_string(), tts }
+    }
+}
+
+impl PairBody {
+    pub(crate) fn of(pair: &PairView) -> Self {
+        PairBody {
+            src: pair.src.to_string(),
+            tgt: pair.tgt.to_string(),
+            nodes: pair.nodes,
+            ready: pair.ready,
+            speaking: pair.speaking,
+            slots: pair.slots,
+            free: pair.free,
+            waiting: pair.waiting,
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! How a job stands, over HTTP.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use lingua_core::JobId;
+use lingua_core::outcome::Code;
+use lingua_engine::dispatch::{AttemptView, View};
+use lingua_engine::job::{Ended, Refusal};
+use lingua_store::jobs::JobRecord;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+/// What a node's message says of itself beside its content: not part of the result.
+const NOT_CONTENT: [&str; 6] =
+    ["type", "job_id", "attempt_id", "node_id", "session_id", "lease_token"];
+
+/// How a job stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct JobBody {
+    /// The job.
+    job_id: String,
+    /// The conversation that it belongs to.
+    session_id: String,
+    /// Only forward; the last three are the end.
+    #[schema(value_type = JobStateWord)]
+    state: &'static str,
+    /// The node of the latest attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_id: Option<String>,
+    /// The number of the latest attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt_id: Option<u32>,
+    /// Every dispatch of it.
+    attempts: Vec<AttemptBody>,
+    /// When what happened; missing for a job of another instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timings: Option<Timings>,
+    /// What is worth knowing about the choice.
+    notes: Vec<String>,
+    /// The last word of the node on the way to the result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    partial: Option<Box<RawValue>>,
+    /// The node's answer: the fields of `job_result` that it sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, example = json!({"text_asr": "hello", "text_translated": "你好"}))]
+    result: Option<Box<RawValue>>,
+    /// Why there is nothing to say, of a job that is done without a translation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "ASR_EMPTY")]
+    empty_reason: Option<String>,
+    /// Why there is no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<JobError>,
+}
+
+/// Where a job is.
+#[derive(ToSchema)]
+#[schema(rename_all = "SCREAMING_SNAKE_CASE")]
+#[allow(dead_code, reason = "it describes the words of the core's own type")]
+pub(crate) enum JobStateWord {
+    New,
+    Selecting,
+    Waiting,
+    Reserved,
+    Dispatched,
+    Acked,
+    Retrying,
+    Done,
+    Failed,
+    Cancelled,
+}
+
+/// One dispatch of a job.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AttemptBody {
+    /// From 1.
+    number: u32,
+    /// Its node.
+    node_id: String,
+    /// How the node came to be chosen.
+    #[schema(example = "sample")]
+    source: &'static str,
+    /// Epoch milliseconds.
+    sent_ms: u64,
+    /// When the node took it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acked_ms: Option<u64>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_ms: Option<u64>,
+    /// How it ended: `ok`, or a code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<String>,
+}
+
+/// When what happened, in epoch milliseconds.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Timings {
+    /// Handed in.
+    created_ms: u64,
+    /// First sent to a node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dispatched_ms: Option<u64>,
+    /// First taken by a node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acked_ms: Option<u64>,
+    /// Over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended_ms: Option<u64>,
+    /// How long it was in line; a span.
+    waited_ms: u64,
+}
+
+/// Why a job has no answer.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct JobError {
+    /// A stable code; a node's own is passed on as it is.
+    #[schema(example = "NO_CAPABLE_NODE")]
+    code: String,
+    /// A sentence for people.
+    detail: String,
+    /// When handing it in again makes sense, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+}
+
+/// What became of a wish to give a job up.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Cancelled {
+    /// Always true; refusals have another form.
+    pub(crate) ok: bool,
+    /// `CANCELLED`, or how it had ended before.
+    #[schema(value_type = JobStateWord)]
+    pub(crate) state: &'static str,
+}
+
+impl JobBody {
+    /// A job of this instance.
+    pub(crate) fn of(id: JobId, session: &str, view: View) -> Self {
+        let last = view.attempts.last();
+        let (result, empty_reason, error) = match view.ended {
+            None => (None, None, None),
+            Some(Ended::Done(body)) => (content(&body), None, None),
+            Some(Ended::Empty { body, reason }) => {
+                (body.as_ref().and_then(content), Some(reason), None)
+            }
+            Some(Ended::Failed(refusal)) => (None, None, Some(JobError::of(refusal))),
+            Some(Ended::Cancelled(reason)) => {
+                let detail = format!("the job was cancelled: {reason}");
+                (None, None, Some(JobError::of(Refusal::new(Code::JobCancelled, detail))))
+            }
+        };
+        JobBody {
+            job_id: id.to_string(),
+            session_id: session.to_owned(),
+            state: view.state.as_str(),
+            node_id: last.map(|attempt| attempt.node.to_string()),
+            attempt_id: last.map(|attempt| attempt.number),
+            attempts: view.attempts.iter().map(AttemptBody::of).collect(),
+            timings: Some(Timings {
+                created_ms: view.created_ms,
+                dispatched_ms: view.dispatched_ms,
+                acked_ms: view.acked_ms,
+                ended_ms: view.ended_ms,
+                waited_ms: view.waited_ms,
+            }),
+            notes: view.notes,
+            partial: view.partial.as_ref().and_then(content),
+            result,
+            empty_reason,
+            error,
+        }
+    }
+
+    /// A job that another instance has or had, as the store knows it.
+    pub(crate) fn of_record(id: JobId, record: &JobRecord) -> Self {
+        let note = "known from the store only: the result of a job is kept by the instance that \
+                    looked after it";
+        let error = (!record.code.is_empty()).then(|| JobError {
+            code: record.code.clone(),
+            detail: "the job ended without an answer on another instance".to_owned(),
+            retry_after_ms: None,
+        });
+        let assignment = record.assignment.as_ref();
+        JobBody {
+            job_id: id.to_string(),
+            session_id: record.session.session().to_string(),
+            state: record.state.as_str(),
+            node_id: assignment.map(|assignment| assignment.node.to_string()),
+            attempt_id: assignment.map(|assignment| assignment.token.attempt),
+            attempts: Vec::new(),
+            timings: None,
+            notes: vec![note.to_owned()],
+            partial: None,
+            result: None,
+            empty_reason: None,
+            error,
+        }
+    }
+}
+
+impl AttemptBody {
+    fn of(attempt: &AttemptView) -> Self {
+        AttemptBody {
+            number: attempt.number,
+            node_id: attempt.node.to_string(),
+            source: attempt.source,
+            sent_ms: attempt.sent_ms,
+            acked_ms: attempt.acked_ms,
+            ended_ms: attempt.ended_ms,
+            outcome: attempt.outcome.clone(),
+        }
+    }
+}
+
+impl JobError {
+    fn of(refusal: Refusal) -> Self {
+        JobError {
+            code: refusal.code_text().to_owned(),
+            detail: refusal.detail,
+            retry_after_ms: refusal.retry_after_ms,
+        }
+    }
+}
+
+/// What a node's message holds apart from whom and what it is about, as it was written.
+fn content(message: &Bytes) -> Option<Box<RawValue>> {
+    let mut fields: BTreeMap<String, &RawValue> = serde_json::from_slice(message).ok()?;
+    for name in NOT_CONTENT {
+        fields.remove(name);
+    }
+    serde_json::value::to_raw_value(&fields).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use lingua_core::job::JobState;
+    use utoipa::PartialSchema;
+
+    use super::*;
+
+    #[test]
+    fn content_passes_through_as_it_was_written() {
+        let message = br#"{"type":"job_result","job_id":"x","session_id":"s","node_id":"n","attempt_id":1,"lease_token":"t","success":true,"extra":{"n":1.50,"u":"\u00e9"}}"#;
+        let content = content(&Bytes::from_static(message)).unwrap();
+        assert_eq!(content.get(), r#"{"extra":{"n":1.50,"u":"\u00e9"},"success":true}"#);
+    }
+
+    #[test]
+    fn the_described_states_are_those_of_the_core() {
+        let schema = serde_json::to_value(JobStateWord::schema()).unwrap();
+        let words: Vec<&str> = JobState::ALL.iter().map(|state| state.as_str()).collect();
+        assert_eq!(schema["enum"], serde_json::json!(words));
+    }
+}

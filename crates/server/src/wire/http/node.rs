@@ -1,0 +1,358 @@
+//! A node about itself, over HTTP.
+
+use std::net::IpAddr;
+
+use axum::http::Uri;
+use axum::http::uri::Scheme;
+use lingua_core::limits::MAX_SLOTS;
+use lingua_core::node::Health;
+use lingua_core::outcome::Code;
+use lingua_core::{JobId, NodeId};
+use lingua_engine::job::Refusal;
+use lingua_engine::nodes::{Heartbeat, NodeDetail};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::{Object, passing, text, within, wrong};
+use crate::wire::capability::{Abilities, NmtField, TypeReady};
+
+/// Jobs that a node may say it runs: more than any node has slots, so that what was given up
+/// meanwhile can be among them.
+const MAX_RUNNING: usize = 4 * MAX_SLOTS as usize;
+
+/// Bytes of a node's `hardware`, which is only shown.
+const MAX_HARDWARE_BYTES: usize = 16 * 1024;
+
+/// Characters of what is only shown.
+const MAX_SHOWN_CHARS: usize = 128;
+
+/// Characters of an endpoint.
+const MAX_ENDPOINT_CHARS: usize = 2_048;
+
+/// What a node says of itself. `node_id` is always needed; registering also needs `semantic_langs`.
+/// In a heartbeat, a field that is present replaces what was said before as a whole.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({
+    "node_id": "node-123", "health": "ready", "semantic_langs": ["en", "zh"],
+    "nmt_pairs": [["en", "zh"], ["zh", "en"]], "tts_langs": ["en", "zh"], "max_concurrent_jobs": 2
+}))]
+pub(crate) struct NodeReport {
+    /// The node's stable id: 1 to 64 of `A-Z a-z 0-9 . _ -`.
+    #[schema(value_type = String, example = "node-123")]
+    pub(crate) node_id: NodeId,
+    /// `ready` (the default when registering), `registering`, `degraded`, `draining` or `offline`.
+    health: Option<String>,
+    /// Languages it can repair; at least one.
+    semantic_langs: Option<Vec<String>>,
+    /// Directions it translates, as pairs of source and target, or `"any"`. Absent: from what it
+    /// repairs into what it speaks, or into what it repairs if it speaks nothing.
+    #[schema(value_type = Option<serde_json::Value>, example = json!([["en", "zh"]]))]
+    nmt_pairs: Option<Box<RawValue>>,
+    /// Languages it speaks. Absent: none.
+    tts_langs: Option<Vec<String>>,
+    /// Languages it recognises. Absent: those that it repairs.
+    asr_langs: Option<Vec<String>>,
+    /// Jobs that it works on at the same time, 1 to 256. Absent: the scheduler's default.
+    max_concurrent_jobs: Option<i64>,
+    /// False: only jobs that name this node.
+    accept_public_jobs: Option<bool>,
+    /// Readiness by type of service.
+    #[schema(value_type = Option<Vec<ServiceReady>>)]
+    capability_by_type: Option<Vec<Object<ServiceReady>>>,
+    /// Accepted as over the socket; what counts is `capability_by_type`.
+    #[schema(value_type = Option<Vec<Object>>)]
+    #[allow(dead_code, reason = "only its form is looked at")]
+    services: Option<Vec<Object<IgnoredFields>>>,
+    /// Accepted as over the socket; a model counts as there until the node reports it missing.
+    #[schema(value_type = Option<Vec<Object>>)]
+    #[allow(dead_code, reason = "only its form is looked at")]
+    models: Option<Vec<Object<IgnoredFields>>>,
+    /// Where the scheduler POSTs what is for the node: an `http://` URL on a loopback address.
+    /// Absent: the node asks for it with `GET /v1/node/{id}/jobs`. Looked at when registering only.
+    endpoint: Option<String>,
+    /// How much of the machine is in use.
+    #[schema(value_type = Option<CurrentLoad>)]
+    current_load: Option<Object<CurrentLoad>>,
+    /// What it runs now. A node that says so in every heartbeat is not asked to wait after the
+    /// store lost data.
+    #[schema(value_type = Option<Vec<RunningJob>>)]
+    running: Option<Vec<Object<RunningJob>>>,
+    /// The version of its software; only shown.
+    version: Option<String>,
+    /// Where it runs; only shown.
+    platform: Option<String>,
+    /// What it runs on; only shown.
+    #[schema(value_type = Option<Object>)]
+    hardware: Option<Box<RawValue>>,
+}
+
+/// An object whose fields do not matter.
+#[derive(Debug, Deserialize)]
+struct IgnoredFields {}
+
+/// What a type of service says of itself.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct ServiceReady {
+    /// `asr`, `nmt`, `tts`, `semantic`, `tone`, … in any case.
+    #[serde(rename = "type")]
+    #[schema(example = "nmt")]
+    kind: String,
+    /// Absent: true.
+    ready: Option<bool>,
+}
+
+/// Shares of the machine in use, each from 0 to 1.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+pub(crate) struct CurrentLoad {
+    /// Of the GPU.
+    #[schema(example = 0.52, minimum = 0, maximum = 1)]
+    gpu: Option<f64>,
+    /// Of the processors.
+    #[schema(minimum = 0, maximum = 1)]
+    cpu: Option<f64>,
+    /// Of the memory.
+    #[schema(minimum = 0, maximum = 1)]
+    mem: Option<f64>,
+}
+
+/// A job that a node runs.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct RunningJob {
+    /// As in `job_assign`.
+    #[schema(value_type = String)]
+    job_id: JobId,
+    /// As in `job_assign`.
+    #[schema(minimum = 1)]
+    attempt_id: u32,
+}
+
+/// The answer to a registration.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Registered {
+    /// Always true; refusals have another form.
+    pub(crate) ok: bool,
+    /// How often the node is to say that it lives; after three it is taken for gone.
+    #[schema(example = 5000)]
+    pub(crate) heartbeat_interval_ms: u64,
+    /// Rises with every registration of the node; the newest counts.
+    #[schema(example = 1)]
+    pub(crate) epoch: u64,
+    /// `ready`, or `registering` while its warm-up is awaited.
+    #[schema(example = "ready")]
+    pub(crate) status: &'static str,
+}
+
+impl NodeReport {
+    /// Its health by its own word.
+    pub(crate) fn health(&self) -> Result<Option<Health>, Refusal> {
+        let Some(word) = &self.health else { return Ok(None) };
+        Health::parse(&word.to_ascii_lowercase()).map(Some).ok_or_else(|| {
+            wrong("health", format_args!("{word:?} is not ready, degraded, draining or offline"))
+        })
+    }
+
+    /// Takes over every ability that is told; says whether there was any.
+    pub(crate) fn abilities(&mut self, known: &mut Abilities) -> Result<bool, Refusal> {
+        let nmt = self.nmt_pairs.take().map(|pairs| directions(&pairs)).transpose()?;
+        let types = self.capability_by_type.take().map(|list| {
+            let types = list
+                .into_iter()
+                .map(|Object(ServiceReady { kind, ready })| TypeReady { kind, ready });
+            types.collect::<Vec<_>>()
+        });
+        // A node that lost its last language keeps its record and is known to be unable.
+        let lost =
+            self.semantic_langs.as_ref().is_some_and(Vec::is_empty) && known.semantic.is_some();
+        let mut told = self.semantic_langs.is_some();
+        if told {
+            known.semantic_core_ready = lost.then_some(false);
+        }
+        replace(&mut known.semantic, self.semantic_langs.take().filter(|_| !lost));
+        told |= replace(&mut known.asr, self.asr_langs.take());
+        told |= replace(&mut known.tts, self.tts_langs.take());
+        told |= replace(&mut known.nmt, nmt);
+        told |= replace(&mut known.max_concurrent_jobs, self.max_concurrent_jobs);
+        told |= replace(&mut known.accept_public_jobs, self.accept_public_jobs);
+        if let Some(types) = types {
+            known.types = types;
+            told = true;
+        }
+        Ok(told)
+    }
+
+    /// What it says it runs.
+    pub(crate) fn running(&mut self) -> Result<Option<Vec<(JobId, u32)>>, Refusal> {
+        let Some(running) = self.running.take() else { return Ok(None) };
+        if running.len() > MAX_RUNNING {
+            return Err(wrong("running", format_args!("has more than {MAX_RUNNING} jobs")));
+        }
+        let jobs = running.into_iter().enumerate().map(|(i, Object(job))| {
+            within(
+                &format!("running[{i}].attempt_id"),
+                job.attempt_id.into(),
+                1..=u32::MAX.into(),
+            )?;
+            Ok((job.job_id, job.attempt_id))
+        });
+        jobs.collect::<Result<_, _>>().map(Some)
+    }
+
+    /// What is only shown.
+    pub(crate) fn detail(&mut self) -> Result<NodeDetail, Refusal> {
+        let [cpu_percent, gpu_percent, mem_percent] = self.load_percent()?;
+        Ok(NodeDetail {
+            version: text("version", self.version.take(), MAX_SHOWN_CHARS)?,
+            platform: text("platform", self.platform.take(), MAX_SHOWN_CHARS)?,
+            hardware: passing("hardware", self.hardware.take(), MAX_HARDWARE_BYTES)?,
+            cpu_percent,
+            gpu_percent,
+            mem_percent,
+            last_error: None,
+        })
+    }
+
+    /// The sign of life, without the abilities.
+    pub(crate) fn heartbeat(&mut self) -> Result<Heartbeat, Refusal> {
+        let [cpu_percent, gpu_percent, mem_percent] = self.load_percent()?;
+        Ok(Heartbeat {
+            declaration: None,
+            health: self.health()?,
+            running: self.running()?,
+            cpu_percent,
+            gpu_percent,
+            mem_percent,
+        })
+    }
+
+    /// Processor, GPU and memory.
+    fn load_percent(&self) -> Result<[Option<f64>; 3], Refusal> {
+        let Some(Object(load)) = &self.current_load else { return Ok([None; 3]) };
+        let percent = |field: &str, share: Option<f64>| match share {
+            Some(share) if !(0.0..=1.0).contains(&share) => {
+                Err(wrong(&format!("current_load.{field}"), "is a share from 0 to 1"))
+            }
+            share => Ok(share.map(|share| share * 100.0)),
+        };
+        Ok([percent("cpu", load.cpu)?, percent("gpu", load.gpu)?, percent("mem", load.mem)?])
+    }
+
+    /// Where to send what is for the node. Only loopback: a node must not be able to make the
+    /// scheduler call what only the scheduler can reach.
+    pub(crate) fn endpoint(&self) -> Result<Option<Uri>, Refusal> {
+        let Some(text) = &self.endpoint else { return Ok(None) };
+        let refused =
+            |why: &str| Err(Refusal::new(Code::InvalidCapability, format!("endpoint: {why}")));
+        if text.len() > MAX_ENDPOINT_CHARS {
+            return refused("is too long");
+        }
+        let Ok(uri) = text.parse::<Uri>() else { return refused("is not a URL") };
+        let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
+            return refused("is not a whole URL such as http://127.0.0.1:8000/jobs");
+        };
+        if *scheme != Scheme::HTTP {
+            return refused("only http:// is served");
+        }
+        if authority.as_str().contains('@') {
+            return refused("must not hold a user or password");
+        }
+        if authority.host() != authority.as_str() && authority.port_u16().is_none() {
+            return refused("has a wrong port");
+        }
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+        let loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        if !loopback && !host.eq_ignore_ascii_case("localhost") {
+            return refused(
+                "only loopback hosts (127.0.0.1, [::1], localhost) are called, so that no node can \
+                 make the scheduler call into its own network; leave it out and ask for jobs with \
+                 GET /v1/node/{id}/jobs instead",
+            );
+        }
+        Ok(Some(uri))
+    }
+}
+
+fn replace<T>(known: &mut Option<T>, told: Option<T>) -> bool {
+    let any = told.is_some();
+    if any {
+        *known = told;
+    }
+    any
+}
+
+fn directions(pairs: &RawValue) -> Result<NmtField, Refusal> {
+    let shape = "is \"any\" or a list of pairs such as [[\"en\",\"zh\"]]";
+    serde_json::from_str(pairs.get()).map_err(|_| wrong("nmt_pairs", shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::http::parse;
+
+    fn report(json: &str) -> NodeReport {
+        parse(json.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn only_loopback_endpoints_are_called() {
+        let endpoint = |url: &str| {
+            let report = report(&format!(r#"{{"node_id":"n","endpoint":{url:?}}}"#));
+            report.endpoint().map_err(|refusal| refusal.code)
+        };
+        for good in [
+            "http://127.0.0.1:8000/jobs",
+            "http://127.0.0.1",
+            "http://127.9.9.9:1/",
+            "http://[::1]:80/x?y=1",
+            "http://localhost:9/",
+            "HTTP://LOCALHOST:9/",
+        ] {
+            assert!(endpoint(good).unwrap().is_some(), "{good}");
+        }
+        for bad in [
+            "",
+            "/jobs",
+            "127.0.0.1:80",
+            "https://127.0.0.1/",
+            "ftp://127.0.0.1/",
+            "http://10.0.0.1/",
+            "http://169.254.169.254/latest",
+            "http://0.0.0.0/",
+            "http://example.com/",
+            "http://localhost.example.com/",
+            "http://127.0.0.1.example.com/",
+            "http://127.0.0.1@example.com/",
+            "http://a:b@127.0.0.1/",
+            "http://[::ffff:10.0.0.1]/",
+            "http://2130706433/",
+            "http://127.0.0.1:99999/",
+            &format!("http://127.0.0.1/{}", "x".repeat(3_000)),
+        ] {
+            assert_eq!(endpoint(bad), Err(Code::InvalidCapability), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_told_replaces_and_what_is_not_told_stays() {
+        let mut known = Abilities::default();
+        let first =
+            r#"{"node_id":"n","semantic_langs":["en"],"tts_langs":["en"],"nmt_pairs":"any"}"#;
+        assert!(report(first).abilities(&mut known).unwrap());
+        assert!(!report(r#"{"node_id":"n","health":"ready"}"#).abilities(&mut known).unwrap());
+        assert!(report(r#"{"node_id":"n","tts_langs":[]}"#).abilities(&mut known).unwrap());
+        assert_eq!(known.semantic.as_deref(), Some(&["en".to_owned()][..]));
+        assert_eq!(known.tts.as_deref(), Some(&[][..]));
+        assert!(matches!(known.nmt, Some(NmtField::Word(_))));
+    }
+
+    #[test]
+    fn load_is_told_in_shares_and_kept_in_per_cent() {
+        let mut told = report(r#"{"node_id":"n","current_load":{"gpu":0.5,"cpu":1}}"#);
+        let beat = told.heartbeat().unwrap();
+        assert_eq!((beat.gpu_percent, beat.cpu_percent), (Some(50.0), Some(100.0)));
+        assert_eq!(beat.mem_percent, None);
+        let mut told = report(r#"{"node_id":"n","current_load":{"mem":52}}"#);
+        assert!(told.heartbeat().is_err_and(|r| r.detail.starts_with("current_load.mem")));
+    }
+}

@@ -1,0 +1,143 @@
+//! What a node says of itself: all of it when it registers, what changed when it reports.
+
+use std::sync::Arc;
+
+use lingua_core::JobId;
+use lingua_core::node::Health;
+use lingua_engine::job::{Json, Refusal};
+use lingua_engine::nodes::{NodeDetail, Supports};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::decode::{cut, invalid};
+use crate::wire::capability::{Abilities, Languages, TypeReady};
+
+/// Bytes of a node's hardware that are kept and shown.
+const MAX_HARDWARE_BYTES: usize = 4_096;
+
+/// Characters of a version or platform that are kept and shown.
+const MAX_LABEL: usize = 64;
+
+/// Entries of a list of running jobs: many times what a node may have open.
+const MAX_RUNNING: usize = 4_096;
+
+/// `node_register` or `node_heartbeat`. What is `None` was not said.
+#[derive(Deserialize)]
+pub(crate) struct AboutItself {
+    /// Its stable name; a node without one is given one.
+    pub(crate) node_id: Option<String>,
+    version: Option<String>,
+    platform: Option<String>,
+    hardware: Option<Box<RawValue>>,
+    supports: Option<Vec<String>>,
+    health: Option<String>,
+    language_capabilities: Option<Languages>,
+    capability_by_type: Option<Vec<TypeReady>>,
+    max_concurrent_jobs: Option<i64>,
+    accept_public_jobs: Option<bool>,
+    resource_usage: Option<Usage>,
+    running: Option<Vec<Runs>>,
+}
+
+/// In per cent.
+#[derive(Clone, Copy, Default, Deserialize)]
+pub(crate) struct Usage {
+    pub(crate) cpu_percent: Option<f64>,
+    pub(crate) gpu_percent: Option<f64>,
+    pub(crate) mem_percent: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Runs {
+    job_id: String,
+    attempt_id: u32,
+}
+
+/// What a node says it runs.
+#[derive(Default)]
+pub(crate) struct RunsNow {
+    /// By ids as it knows them.
+    pub(crate) jobs: Vec<(JobId, u32)>,
+    /// What cannot be a job of ours; it is to stop.
+    pub(crate) strangers: Vec<(String, u32)>,
+}
+
+impl AboutItself {
+    /// Puts what it said over what was known: a field that is present replaces the known one as a
+    /// whole.
+    pub(crate) fn put_over(&mut self, known: &mut Abilities) {
+        if let Some(languages) = self.language_capabilities.take() {
+            known.put_languages(languages);
+        }
+        if let Some(types) = self.capability_by_type.take() {
+            known.types = types;
+        }
+        known.max_concurrent_jobs = self.max_concurrent_jobs.or(known.max_concurrent_jobs);
+        known.accept_public_jobs = self.accept_public_jobs.or(known.accept_public_jobs);
+    }
+
+    /// Where it is in its life, if it says so.
+    pub(crate) fn health(&self) -> Result<Option<Health>, Refusal> {
+        let Some(word) = &self.health else { return Ok(None) };
+        let health = Health::parse(&word.to_ascii_lowercase());
+        let words = Health::ALL.map(Health::as_str).join(", ");
+        health.map(Some).ok_or_else(|| invalid(format!("health: {word:?} is none of {words}")))
+    }
+
+    /// What it understands; words that say nothing to us are passed over.
+    pub(crate) fn supports(&self) -> Supports {
+        let mut supports = Supports::default();
+        for word in self.supports.iter().flatten() {
+            let known = match word.to_ascii_lowercase().as_str() {
+                "ack" => &mut supports.ack,
+                "cancel" => &mut supports.cancel,
+                "binary_audio" => &mut supports.binary_audio,
+                "audio_ref" => &mut supports.audio_ref,
+                "tokens" => &mut supports.tokens,
+                "progress" => &mut supports.progress,
+                "result_ack" => &mut supports.result_ack,
+                _ => continue,
+            };
+            *known = true;
+        }
+        supports
+    }
+
+    /// What it runs, if it says so.
+    pub(crate) fn running(&mut self) -> Result<Option<RunsNow>, Refusal> {
+        let Some(listed) = self.running.take() else { return Ok(None) };
+        if listed.len() > MAX_RUNNING {
+            let detail = format!("running: at most {MAX_RUNNING} jobs, not {}", listed.len());
+            return Err(invalid(detail));
+        }
+        let mut running = RunsNow::default();
+        for Runs { job_id, attempt_id } in listed {
+            match job_id.parse() {
+                Ok(job) => running.jobs.push((job, attempt_id)),
+                Err(_) => running.strangers.push((cut(&job_id, MAX_LABEL), attempt_id)),
+            }
+        }
+        Ok(Some(running))
+    }
+
+    /// How much of its machine is in use.
+    pub(crate) fn usage(&self) -> Usage {
+        self.resource_usage.unwrap_or_default()
+    }
+
+    /// What is shown and never decided on.
+    pub(crate) fn detail(&mut self) -> NodeDetail {
+        let label = |text: Option<String>| text.map(|text| cut(&text, MAX_LABEL));
+        let usage = self.usage();
+        let hardware = self.hardware.take().filter(|raw| raw.get().len() <= MAX_HARDWARE_BYTES);
+        NodeDetail {
+            version: label(self.version.take()),
+            platform: label(self.platform.take()),
+            hardware: hardware.map(|raw| -> Json { Arc::from(raw) }),
+            cpu_percent: usage.cpu_percent,
+            gpu_percent: usage.gpu_percent,
+            mem_percent: usage.mem_percent,
+            ..NodeDetail::default()
+        }
+    }
+}

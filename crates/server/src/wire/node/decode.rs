@@ -1,0 +1,296 @@
+//! What a node says, into the engine's words.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use lingua_core::JobId;
+use lingua_core::outcome::Code;
+use lingua_engine::job::{JobReport, JobWord, NodeResult, Refusal, Reject};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::about_itself::AboutItself;
+
+/// Characters of a sentence that goes back to a node.
+const MAX_SENTENCE: usize = 300;
+
+/// Characters of a node's own sentence that are kept.
+const MAX_TEXT: usize = 512;
+
+/// Characters of a node's own code, reason or model.
+const MAX_WORD: usize = 64;
+
+const MODEL_NOT_AVAILABLE: &str = "MODEL_NOT_AVAILABLE";
+
+/// What a node says.
+pub(crate) enum FromNode {
+    /// Who it is and what it can do.
+    Register(Box<AboutItself>),
+    /// That it lives, and what changed.
+    Heartbeat(Box<AboutItself>),
+    /// Something about a job.
+    Job(JobWord),
+    /// That something is wrong with it.
+    Error {
+        /// Its own code.
+        code: String,
+        /// For people.
+        message: String,
+    },
+}
+
+/// All fields that words about jobs have. What only passes through is not looked into.
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    job_id: Option<Text<'a>>,
+    attempt_id: Option<u32>,
+    #[serde(borrow)]
+    lease_token: Option<Text<'a>>,
+    success: Option<bool>,
+    #[serde(borrow)]
+    reason: Option<Text<'a>>,
+    #[serde(borrow)]
+    code: Option<Text<'a>>,
+    #[serde(borrow)]
+    message: Option<Text<'a>>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    extra: Option<&'a RawValue>,
+    #[serde(borrow)]
+    details: Option<&'a RawValue>,
+}
+
+/// A string that is borrowed unless it holds an escape: in an `Option`, a bare `Cow` would always be
+/// copied.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct Kind<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+}
+
+/// Reads one message. `whole` makes the bytes of it that are kept with a result.
+pub(crate) fn decode(text: &str, whole: impl FnOnce() -> Bytes) -> Result<FromNode, Refusal> {
+    // A list of the fields' values would be read as well.
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(invalid("a message is one JSON object"));
+    }
+    let message: Message<'_> = match serde_json::from_str(text) {
+        Ok(message) => message,
+        // Some field is wrong; whether it is one that counts, the message's type says.
+        Err(_) => return decode_again(text),
+    };
+    let report = match message.kind.as_ref() {
+        "job_result" => JobReport::Result,
+        "job_ack" => return message.job(|_| Ok(JobReport::Ack)),
+        "asr_partial" | "job_progress" => return message.job(|_| Ok(JobReport::Partial(whole()))),
+        "job_started" => return message.job(|_| Ok(JobReport::Started)),
+        "job_reject" => return message.job(|message| Ok(JobReport::Reject(message.reject()))),
+        "node_error" => return Ok(message.node_error()),
+        other => return about_itself(other, text),
+    };
+    message.job(|message| match message.result(whole)? {
+        Ending::Result(result) => Ok(report(result)),
+        Ending::Busy => Ok(JobReport::Reject(Reject::Busy)),
+    })
+}
+
+fn about_itself(kind: &str, text: &str) -> Result<FromNode, Refusal> {
+    match kind {
+        "node_heartbeat" | "heartbeat" => Ok(FromNode::Heartbeat(read(text)?)),
+        "node_register" | "register" => Ok(FromNode::Register(read(text)?)),
+        other => {
+            let name: String = other.chars().take(MAX_WORD).collect();
+            let detail = format!("{name:?} is not a message that a node sends");
+            Err(Refusal::new(Code::UnsupportedMessage, detail))
+        }
+    }
+}
+
+/// Finds out what is wrong with a message that could not be read.
+fn decode_again(text: &str) -> Result<FromNode, Refusal> {
+    let Kind { kind } = read(text)?;
+    match kind.as_ref() {
+        "job_result" | "job_ack" | "asr_partial" | "job_progress" | "job_started"
+        | "job_reject" | "node_error" => match read::<Message<'_>>(text) {
+            Err(refusal) => Err(refusal),
+            Ok(_) => Err(invalid("the message could not be read")),
+        },
+        other => about_itself(other, text),
+    }
+}
+
+/// Reads a message of a known shape; a refusal names the field.
+pub(super) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Refusal> {
+    if let Ok(read) = serde_json::from_str(text) {
+        return Ok(read);
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let error = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+        Ok(_) => return Err(invalid("something follows the JSON object")),
+        Err(error) => error,
+    };
+    let path = error.path().to_string();
+    let inner = error.into_inner();
+    Err(match inner.classify() {
+        serde_json::error::Category::Data if path == "." => invalid(inner.to_string()),
+        serde_json::error::Category::Data => invalid(format!("{path}: {inner}")),
+        _ => invalid(format!("not a JSON object: {inner}")),
+    })
+}
+
+pub(super) fn invalid(detail: impl Into<String>) -> Refusal {
+    let detail: String = detail.into();
+    Refusal::new(Code::InvalidMessage, cut(&detail, MAX_SENTENCE))
+}
+
+/// At most so many characters of it.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+enum Ending {
+    Result(NodeResult),
+    /// An older agent has no other way to refuse.
+    Busy,
+}
+
+impl<'a> Message<'a> {
+    fn job(
+        self,
+        report: impl FnOnce(&Self) -> Result<JobReport, Refusal>,
+    ) -> Result<FromNode, Refusal> {
+        let id = self.job_id.as_ref().ok_or_else(|| missing("job_id"))?;
+        let job: JobId = id.0.parse().map_err(|error| invalid(format!("job_id: {error}")))?;
+        let report = report(&self)?;
+        let token = self.lease_token.map(|token| token.0.into_owned());
+        Ok(FromNode::Job(JobWord { job, attempt: self.attempt_id, token, report }))
+    }
+
+    fn reject(&self) -> Reject {
+        let reason = self.reason.as_ref().map_or("", |reason| reason.0.as_ref());
+        if reason.eq_ignore_ascii_case("BUSY") {
+            return Reject::Busy;
+        }
+        if reason.eq_ignore_ascii_case(MODEL_NOT_AVAILABLE) {
+            return Reject::MissingModel(self.details.and_then(model));
+        }
+        Reject::Other(cut(reason, MAX_TEXT))
+    }
+
+    fn node_error(self) -> FromNode {
+        let word = |text: Option<Text<'_>>, most| text.map_or(String::new(), |t| cut(&t.0, most));
+        FromNode::Error { code: word(self.code, MAX_WORD), message: word(self.message, MAX_TEXT) }
+    }
+
+    fn result(&self, whole: impl FnOnce() -> Bytes) -> Result<Ending, Refusal> {
+        let result = match self.success.ok_or_else(|| missing("success"))? {
+            true => match self.extra.and_then(empty_reason) {
+                Some(reason) => NodeResult::Empty { body: whole(), reason },
+                None => NodeResult::Success(whole()),
+            },
+            false => {
+                let Failure { code, message, missing_model } = failure(self.error);
+                if code.eq_ignore_ascii_case("BUSY") {
+                    return Ok(Ending::Busy);
+                }
+                NodeResult::Failure { code, message, missing_model }
+            }
+        };
+        Ok(Ending::Result(result))
+    }
+}
+
+fn missing(field: &str) -> Refusal {
+    invalid(format!("missing field `{field}`"))
+}
+
+/// The word for an ending without text, if `extra` holds it.
+fn empty_reason(extra: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Extra<'a> {
+        #[serde(borrow)]
+        reason: Option<Text<'a>>,
+    }
+    // Mostly there is none, and what passes through may be large.
+    if !extra.get().contains("reason") {
+        return None;
+    }
+    // Whatever else `extra` is, it is the node's affair.
+    let extra: Extra<'_> = serde_json::from_str(extra.get()).ok()?;
+    let reason = extra.reason?.0;
+    let known = ["ASR_EMPTY", "NO_TEXT_ASSIGNED"];
+    known.into_iter().find(|word| reason.eq_ignore_ascii_case(word)).map(str::to_owned)
+}
+
+struct Failure {
+    code: String,
+    message: String,
+    missing_model: Option<String>,
+}
+
+/// What a failed result says about itself; a node that says nothing has failed all the same.
+fn failure(error: Option<&RawValue>) -> Failure {
+    #[derive(Deserialize)]
+    struct Fields<'a> {
+        #[serde(borrow)]
+        code: Option<Text<'a>>,
+        #[serde(borrow)]
+        message: Option<Text<'a>>,
+        #[serde(borrow)]
+        details: Option<&'a RawValue>,
+    }
+    let raw = error.map_or("{}", RawValue::get);
+    let fields = serde_json::from_str(raw).unwrap_or_else(|_| Fields {
+        code: None,
+        // Some say it as a string instead.
+        message: serde_json::from_str(raw).ok(),
+        details: None,
+    });
+    let word = |text: &Option<Text<'_>>| text.as_ref().map(|text| text.0.to_string());
+    let code = cut(&word(&fields.code).unwrap_or_default(), MAX_WORD);
+    let code = if code.eq_ignore_ascii_case(MODEL_NOT_AVAILABLE) {
+        MODEL_NOT_AVAILABLE.to_owned()
+    } else if code.is_empty() {
+        Code::ProcessingError.as_str().to_owned()
+    } else {
+        code
+    };
+    let message = word(&fields.message).filter(|message| !message.is_empty());
+    let message = message.unwrap_or_else(|| "the node did not say why".to_owned());
+    let missing_model = fields.details.filter(|_| code == MODEL_NOT_AVAILABLE).and_then(model);
+    Failure { code, message: cut(&message, MAX_TEXT), missing_model }
+}
+
+/// The model that details name, with its version if they name that too.
+fn model(details: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Details<'a> {
+        #[serde(borrow)]
+        model: Option<Text<'a>>,
+        #[serde(borrow)]
+        model_id: Option<Text<'a>>,
+        #[serde(borrow)]
+        version: Option<Text<'a>>,
+    }
+    let details: Details<'_> = serde_json::from_str(details.get()).ok()?;
+    let name = details.model_id.or(details.model)?.0;
+    let full = match details.version {
+        Some(version) => format!("{name}@{}", version.0),
+        None => name.into_owned(),
+    };
+    (full.len() <= MAX_WORD).then_some(full)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! The sockets behind the HTTP door.
+//!
+//! - `node_socket`: the conversation with one node.
+//! - `outbound`: one connection, read and written in batches.
+//! - `limits`: how much a peer may say, and how much nonsense.
+
+mod limits;
+mod node_socket;
+mod outbound;
+
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::{Extension, State};
+use axum::response::{IntoResponse, Response};
+use axum::{Json, http::StatusCode};
+use lingua_core::outcome::Code;
+use lingua_engine::Engine;
+use serde_json::json;
+
+use crate::listener::Peer;
+
+/// Bytes of one message of a node: a result with its speech fits many times.
+const MAX_NODE_MESSAGE: usize = 16 << 20;
+
+/// Read from the socket at once. The library clears the whole buffer before every read and keeps it
+/// while the socket is idle, so that a larger one costs processor and memory on every connection.
+const READ_BUFFER: usize = 4_096;
+
+/// Gathered before the socket is written to; a flush writes whatever is there.
+const WRITE_BUFFER: usize = 32 << 10;
+
+/// No single message of ours is so large: the largest is an assign with its audio in base64.
+const MAX_WRITE_BUFFER: usize = 32 << 20;
+
+/// `/ws/node`
+pub(crate) async fn node(
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    State(engine): State<Engine>,
+    Extension(peer): Extension<Peer>,
+) -> Response {
+    let upgrade = match upgrade {
+        Ok(upgrade) => upgrade,
+        Err(rejection) => return not_a_socket(&rejection),
+    };
+    upgrade
+        .max_message_size(MAX_NODE_MESSAGE)
+        .max_frame_size(MAX_NODE_MESSAGE)
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(WRITE_BUFFER)
+        .max_write_buffer_size(MAX_WRITE_BUFFER)
+        .on_upgrade(move |socket| node_socket::serve(socket, engine, peer))
+}
+
+fn not_a_socket(rejection: &WebSocketUpgradeRejection) -> Response {
+    let detail = format!("this is a WebSocket: {}", rejection.body_text());
+    let body = Json(json!({ "error": Code::InvalidMessage.as_str(), "detail": detail }));
+    (StatusCode::BAD_REQUEST, body).into_response()
+}

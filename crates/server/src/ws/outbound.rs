@@ -1,0 +1,314 @@
+//! One connection, read and written in batches.
+//!
+//! Whatever is to be sent waits in line until there is nothing more to read, so that all that one
+//! wake-up leads to leaves in one write. Reading goes on while the peer does not take what is
+//! written, up to a bound: two peers that both write first do not wait for each other, and a peer
+//! that takes nothing is not read from for ever.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use bytes::Bytes;
+use futures_util::{Sink, StreamExt};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep, timeout};
+use tokio_tungstenite::tungstenite;
+
+use crate::listener::Peer;
+
+/// Messages read before what is in line is written all the same.
+const READS_BEFORE_WRITE: u32 = 64;
+
+/// Bytes in line beyond which nothing is taken in that could add to them.
+const MAX_LINE_BYTES: usize = 256 << 10;
+
+/// Messages in line beyond which nothing is taken in that could add to them.
+const MAX_LINE: usize = 256;
+
+/// How long a close waits for the peer's own.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
+
+/// One connection with what is on its way out.
+pub(super) struct Wire<M> {
+    socket: WebSocket,
+    /// What the engine wants to be sent.
+    outbox: mpsc::Receiver<M>,
+    line: VecDeque<Message>,
+    line_bytes: usize,
+    /// Something was handed to the socket and not flushed yet.
+    unflushed: bool,
+    /// The caller wants to know when all is written.
+    receipt: bool,
+    reads: u32,
+    peer: Peer,
+    /// A write that makes no progress for so long ends the connection.
+    patience: Duration,
+    /// When the write that is under way last made progress, and how far it had come.
+    stall: Option<(Instant, u64)>,
+    due: Instant,
+    timer: Pin<Box<Sleep>>,
+}
+
+/// What happened on a connection.
+pub(super) enum Event<M> {
+    /// The peer said something.
+    Text(Utf8Bytes),
+    /// The peer sent bytes.
+    Binary,
+    /// The peer lives.
+    Alive,
+    /// The engine wants something sent; `None` if it will not want anything any more.
+    Outgoing(Option<M>),
+    /// All that was in line is with the operating system.
+    Written,
+    /// It is the time that [`Wire::wake_at`] set.
+    Due,
+    /// Nothing will come any more.
+    Ended(End),
+}
+
+/// How a connection ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// We say goodbye.
+    Say(Close),
+    /// The peer said goodbye and is owed an answer.
+    Answer,
+    /// There is nobody to say anything to.
+    Lost(&'static str),
+}
+
+/// A goodbye.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Close {
+    pub code: u16,
+    pub reason: String,
+}
+
+impl End {
+    /// Why, for people.
+    pub(super) fn why(&self) -> &str {
+        match self {
+            End::Say(close) => &close.reason,
+            End::Answer => "the peer closed it",
+            End::Lost(why) => why,
+        }
+    }
+}
+
+impl Close {
+    pub(super) fn new(code: u16, reason: impl Into<String>) -> Self {
+        Close { code, reason: reason.into() }
+    }
+}
+
+impl<M> Wire<M> {
+    pub(super) fn new(
+        socket: WebSocket,
+        outbox: mpsc::Receiver<M>,
+        peer: Peer,
+        patience: Duration,
+    ) -> Self {
+        let now = Instant::now();
+        Wire {
+            socket,
+            outbox,
+            line: VecDeque::new(),
+            line_bytes: 0,
+            unflushed: false,
+            receipt: false,
+            reads: 0,
+            peer,
+            patience,
+            stall: None,
+            due: now,
+            timer: Box::pin(tokio::time::sleep_until(now)),
+        }
+    }
+
+    /// Puts a text in line.
+    pub(super) fn send(&mut self, text: String) {
+        self.line_bytes += text.len();
+        self.line.push_back(Message::Text(text.into()));
+    }
+
+    /// Puts bytes in line.
+    pub(super) fn send_binary(&mut self, bytes: Bytes) {
+        self.line_bytes += bytes.len();
+        self.line.push_back(Message::Binary(bytes));
+    }
+
+    /// Puts a ping in line.
+    pub(super) fn ping(&mut self) {
+        self.line.push_back(Message::Ping(Bytes::new()));
+    }
+
+    /// Asks for [`Event::Written`] once all that is in line is written.
+    pub(super) fn want_receipt(&mut self) {
+        self.receipt = true;
+    }
+
+    /// Asks for [`Event::Due`] at that time, instead of any asked for before.
+    pub(super) fn wake_at(&mut self, due: Instant) {
+        self.due = due;
+    }
+
+    /// Waits for what happens next. Nothing is lost when the wait is given up.
+    pub(super) async fn event(&mut self) -> Event<M> {
+        poll_fn(|cx| self.poll_event(cx)).await
+    }
+
+    /// Ends the connection, and waits a moment for the peer to agree.
+    pub(super) async fn end(mut self, end: End) {
+        let answered = match end {
+            End::Lost(_) => return,
+            End::Answer => {
+                // The library has the answer ready; it leaves with the next flush.
+                self.unflushed = true;
+                false
+            }
+            End::Say(Close { code, reason }) => {
+                let frame = CloseFrame { code, reason: reason.into() };
+                self.line.push_back(Message::Close(Some(frame)));
+                true
+            }
+        };
+        let farewell = async {
+            let written = poll_fn(|cx| self.poll_write(cx)).await;
+            // What the peer sent before it heard of our close is not ours to answer any more.
+            while written.is_ok()
+                && answered
+                && let Some(Ok(_)) = self.socket.next().await
+            {}
+        };
+        if timeout(CLOSE_LIMIT, farewell).await.is_err() {
+            tracing::debug!("a peer did not answer a close");
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.line.len() < MAX_LINE && self.line_bytes < MAX_LINE_BYTES
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event<M>> {
+        loop {
+            let asks = self.has_room() && self.reads < READS_BEFORE_WRITE;
+            if asks {
+                if let Poll::Ready(event) = self.poll_read(cx) {
+                    self.reads += 1;
+                    return Poll::Ready(event);
+                }
+                if let Poll::Ready(message) = self.outbox.poll_recv(cx) {
+                    return Poll::Ready(Event::Outgoing(message));
+                }
+            }
+            self.reads = 0;
+            match self.poll_write(cx) {
+                Poll::Ready(Err(_)) => {
+                    return Poll::Ready(Event::Ended(End::Lost("the connection broke")));
+                }
+                Poll::Ready(Ok(())) if std::mem::take(&mut self.receipt) => {
+                    return Poll::Ready(Event::Written);
+                }
+                Poll::Ready(Ok(())) | Poll::Pending => {}
+            }
+            // Who was not asked above is asked before we go to sleep, unless there is no room.
+            if asks || !self.has_room() {
+                return self.poll_timer(cx);
+            }
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Event<M>> {
+        let event = match ready!(self.socket.poll_next_unpin(cx)) {
+            Some(Ok(Message::Text(text))) => Event::Text(text),
+            Some(Ok(Message::Binary(_))) => Event::Binary,
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Event::Alive,
+            Some(Ok(Message::Close(_))) => Event::Ended(End::Answer),
+            Some(Err(error)) => Event::Ended(end_of(error)),
+            None => Event::Ended(End::Lost("the connection ended")),
+        };
+        Poll::Ready(event)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
+        let mut socket = Pin::new(&mut self.socket);
+        while !self.line.is_empty() {
+            ready!(socket.as_mut().poll_ready(cx))?;
+            if let Some(message) = self.line.pop_front() {
+                self.line_bytes = self.line_bytes.saturating_sub(size(&message));
+                socket.as_mut().start_send(message)?;
+                self.unflushed = true;
+            }
+        }
+        if self.unflushed {
+            ready!(socket.poll_flush(cx))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Event<M>> {
+        loop {
+            let due = match self.stall_due() {
+                Some(stalled) => self.due.min(stalled),
+                None => self.due,
+            };
+            if self.timer.deadline() != due {
+                self.timer.as_mut().reset(due);
+            }
+            ready!(self.timer.as_mut().poll(cx));
+            let now = Instant::now();
+            if self.due <= now {
+                return Poll::Ready(Event::Due);
+            }
+            let written = self.peer.written();
+            match &mut self.stall {
+                Some((since, before)) if *before == written && now >= *since + self.patience => {
+                    return Poll::Ready(Event::Ended(End::Lost("it takes nothing that is sent")));
+                }
+                Some(stall) if stall.1 != written => *stall = (now, written),
+                _ => {}
+            }
+        }
+    }
+
+    /// When the write under way has made no progress for too long.
+    fn stall_due(&mut self) -> Option<Instant> {
+        if self.line.is_empty() && !self.unflushed {
+            self.stall = None;
+            return None;
+        }
+        let written = self.peer.written();
+        let (since, _) = self.stall.get_or_insert_with(|| (Instant::now(), written));
+        Some(*since + self.patience)
+    }
+}
+
+fn size(message: &Message) -> usize {
+    match message {
+        Message::Text(text) => text.len(),
+        Message::Binary(bytes) => bytes.len(),
+        Message::Ping(_) | Message::Pong(_) | Message::Close(_) => 0,
+    }
+}
+
+/// What is said to a peer whose bytes are no WebSocket.
+fn end_of(error: axum::Error) -> End {
+    let Ok(error) = error.into_inner().downcast::<tungstenite::Error>() else {
+        return End::Lost("the connection broke");
+    };
+    match *error {
+        tungstenite::Error::Capacity(_) => End::Say(Close::new(1009, "the message is too large")),
+        tungstenite::Error::Utf8(_) => End::Say(Close::new(1007, "a text that is not UTF-8")),
+        tungstenite::Error::Protocol(
+            tungstenite::error::ProtocolError::ResetWithoutClosingHandshake,
+        ) => End::Lost("it hung up without a close"),
+        tungstenite::Error::Protocol(_) => End::Say(Close::new(1002, "this is no WebSocket")),
+        _ => End::Lost("the connection broke"),
+    }
+}

@@ -1,0 +1,115 @@
+//! Whether an answer is as the description of the HTTP door says.
+//!
+//! Stricter than JSON Schema asks: a field that is not described is wrong too, and a keyword that
+//! this does not know is an error, so that nothing is let through by not being looked at.
+
+use serde_json::Value;
+
+/// Words of a schema that only describe.
+const DESCRIBING: [&str; 6] =
+    ["description", "example", "format", "title", "deprecated", "propertyNames"];
+
+/// Every difference between a value and its schema, with its path.
+pub fn differences(description: &Value, schema: &Value, value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    check(description, schema, value, "$", &mut found);
+    found
+}
+
+fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    let Some(words) = schema.as_object() else {
+        found.push(format!("{at}: the schema is no object: {schema}"));
+        return;
+    };
+    for (word, argument) in words {
+        match word.as_str() {
+            "$ref" => check(root, target(root, argument), value, at, found),
+            "oneOf" => one_of(root, argument, value, at, found),
+            "type" => kind(argument, value, at, found),
+            "enum" if !argument.as_array().unwrap().contains(value) => {
+                found.push(format!("{at}: {value} is not one of {argument}"));
+            }
+            "minimum" if value.as_f64().is_some_and(|n| n < argument.as_f64().unwrap()) => {
+                found.push(format!("{at}: {value} is below {argument}"));
+            }
+            "maximum" if value.as_f64().is_some_and(|n| n > argument.as_f64().unwrap()) => {
+                found.push(format!("{at}: {value} is above {argument}"));
+            }
+            "required" => required(argument, value, at, found),
+            "properties" => fields(root, argument, value, at, found),
+            "additionalProperties" => {
+                for (name, field) in value.as_object().into_iter().flatten() {
+                    check(root, argument, field, &format!("{at}.{name}"), found);
+                }
+            }
+            "items" => {
+                for (i, item) in value.as_array().into_iter().flatten().enumerate() {
+                    check(root, argument, item, &format!("{at}[{i}]"), found);
+                }
+            }
+            "enum" | "minimum" | "maximum" => {}
+            other if DESCRIBING.contains(&other) => {}
+            other => found.push(format!("{at}: the schema word {other:?} is not known here")),
+        }
+    }
+}
+
+/// What a reference names.
+pub fn target<'a>(root: &'a Value, reference: &Value) -> &'a Value {
+    let path = reference.as_str().unwrap().strip_prefix('#').expect("a reference within the page");
+    root.pointer(path).unwrap_or_else(|| panic!("{reference} names nothing"))
+}
+
+fn one_of(root: &Value, choices: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    let choices = choices.as_array().unwrap();
+    let tries: Vec<Vec<String>> = choices
+        .iter()
+        .map(|choice| {
+            let mut found = Vec::new();
+            check(root, choice, value, at, &mut found);
+            found
+        })
+        .collect();
+    let fitting = tries.iter().filter(|found| found.is_empty()).count();
+    if fitting != 1 {
+        found.push(format!("{at}: {fitting} of the choices fit: {tries:?}"));
+    }
+}
+
+fn kind(wanted: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    let is = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let fits = |wanted: &Value| wanted == is || (wanted == "number" && is == "integer");
+    let fits = match wanted.as_array() {
+        Some(list) => list.iter().any(fits),
+        None => fits(wanted),
+    };
+    if !fits {
+        found.push(format!("{at}: {value} is not of type {wanted}"));
+    }
+}
+
+fn required(names: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    let Some(fields) = value.as_object() else { return };
+    for name in names.as_array().unwrap() {
+        if !fields.contains_key(name.as_str().unwrap()) {
+            found.push(format!("{at}: {name} is missing"));
+        }
+    }
+}
+
+fn fields(root: &Value, described: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    for (name, field) in value.as_object().into_iter().flatten() {
+        match described.get(name) {
+            Some(schema) => check(root, schema, field, &format!("{at}.{name}"), found),
+            None => found.push(format!("{at}.{name} is not described")),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Jobs handed in through the engine, without a door in between.
+#![allow(dead_code, clippy::unwrap_used, reason = "shared by several test binaries")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lingua_core::eligibility::{Need, Route};
+use lingua_core::job::JobState;
+use lingua_core::job_key::{JobKey, Origin};
+use lingua_core::{Lang, NodeId, SessionId, SessionKey, TenantId, TurnId};
+use lingua_engine::dispatch::{Job, View};
+use lingua_engine::job::{Ended, JobSpec, Refusal, Work};
+use serde_json::Value;
+
+use super::TestApp;
+
+/// How long a test waits for something that is bound to happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A job in the making: text from English into Chinese, of a session of its own.
+pub struct JobBuilder {
+    session: String,
+    src: String,
+    tgt: String,
+    speech: bool,
+    index: u64,
+    preferred: Option<NodeId>,
+    strict: bool,
+    turn: Option<TurnId>,
+    deadline: Option<Duration>,
+    audio: Bytes,
+    nonce: u128,
+}
+
+/// A job as plain as can be.
+pub fn job() -> JobBuilder {
+    let nonce = lingua_engine::chance::Chance.nonce();
+    JobBuilder {
+        session: format!("s-{:x}", nonce as u64),
+        src: "en".into(),
+        tgt: "zh".into(),
+        speech: false,
+        index: 0,
+        preferred: None,
+        strict: false,
+        turn: None,
+        deadline: None,
+        audio: Bytes::from_static(b"speech"),
+        nonce,
+    }
+}
+
+impl JobBuilder {
+    pub fn session(mut self, session: &str) -> Self {
+        self.session = session.into();
+        self
+    }
+
+    pub fn pair(mut self, src: &str, tgt: &str) -> Self {
+        (self.src, self.tgt) = (src.into(), tgt.into());
+        self
+    }
+
+    pub fn spoken(mut self) -> Self {
+        self.speech = true;
+        self
+    }
+
+    pub fn index(mut self, index: u64) -> Self {
+        self.index = index;
+        self
+    }
+
+    pub fn prefer(mut self, node: &str) -> Self {
+        self.preferred = Some(NodeId::new(node).unwrap());
+        self
+    }
+
+    pub fn only(mut self, node: &str) -> Self {
+        self.strict = true;
+        self.prefer(node)
+    }
+
+    pub fn turn(mut self, turn: &str) -> Self {
+        self.turn = Some(TurnId::new(turn).unwrap());
+        self
+    }
+
+    pub fn deadline_ms(mut self, ms: u64) -> Self {
+        self.deadline = Some(Duration::from_millis(ms));
+        self
+    }
+
+    pub fn audio(mut self, audio: impl Into<Bytes>) -> Self {
+        self.audio = audio.into();
+        self
+    }
+
+    /// What the engine is given.
+    pub fn spec(self, app: &TestApp) -> JobSpec {
+        let tenant = TenantId::new("default").unwrap();
+        let session = SessionKey::new(tenant.clone(), SessionId::new(&self.session).unwrap());
+        let route = Route::Directed(Lang::new(&self.src).unwrap(), Lang::new(&self.tgt).unwrap());
+        let key = JobKey {
+            session: &session,
+            origin: Origin::Unnamed(self.nonce),
+            job_type: "f2f",
+            route,
+            features: &[],
+        };
+        let id = key.job_id();
+        let deadline = Duration::from_millis(app.engine.settings().timing.deadline_ms);
+        JobSpec {
+            id,
+            epoch: None,
+            need: Need {
+                route,
+                speech: self.speech,
+                services: Vec::new(),
+                models: Vec::new(),
+                tenant,
+                named: false,
+            },
+            session,
+            preferred: self.preferred,
+            strict: self.strict,
+            turn: self.turn,
+            past: None,
+            work: Arc::new(Work {
+                utterance_index: self.index,
+                src_lang: self.src,
+                tgt_lang: self.tgt,
+                audio: self.audio,
+                audio_format: "opus".into(),
+                sample_rate: 16_000,
+                trace_id: "trace".into(),
+                ..Work::default()
+            }),
+            deadline_in: self.deadline.unwrap_or(deadline),
+        }
+    }
+
+    /// Hands it in.
+    pub fn submit(self, app: &TestApp) -> Arc<Job> {
+        self.try_submit(app).unwrap_or_else(|refusal| panic!("{refusal:?}"))
+    }
+
+    pub fn try_submit(self, app: &TestApp) -> Result<Arc<Job>, Refusal> {
+        app.engine.jobs.submit(self.spec(app))
+    }
+}
+
+/// Waits for the end of a job.
+pub async fn ended(job: &Job) -> View {
+    let view = job.ended_within(PATIENCE).await;
+    assert!(view.ended.is_some(), "still {:?} after {PATIENCE:?}", view.state);
+    view
+}
+
+/// Waits until the job is in that state.
+pub async fn is(job: &Job, state: JobState) {
+    let reached = job.until(|view| view.state == state);
+    let reached = tokio::time::timeout(PATIENCE, reached).await;
+    assert!(reached.is_ok() && job.view().state == state, "{:?}, not {state:?}", job.view().state);
+}
+
+/// Waits for a good end: the translation.
+pub async fn done(job: &Job) -> String {
+    match ended(job).await.ended.unwrap() {
+        Ended::Done(body) => {
+            let body: Value = serde_json::from_slice(&body).unwrap();
+            body["text_translated"].as_str().unwrap_or_default().to_owned()
+        }
+        other => panic!("ended with {:?}", describe(&other)),
+    }
+}
+
+/// Waits for a bad end: why.
+pub async fn refused(job: &Job) -> Refusal {
+    match ended(job).await.ended.unwrap() {
+        Ended::Failed(refusal) => refusal,
+        other => panic!("ended with {:?}", describe(&other)),
+    }
+}
+
+/// Waits for a bad end: the code that callers see.
+pub async fn code(job: &Job) -> String {
+    refused(job).await.code_text().to_owned()
+}
+
+/// How every attempt of an ended job went: its node and outcome.
+pub fn attempts(job: &Job) -> Vec<(String, String)> {
+    let view = job.view();
+    let of = |attempt: &lingua_engine::dispatch::AttemptView| {
+        (attempt.node.to_string(), attempt.outcome.clone().unwrap_or_default())
+    };
+    view.attempts.iter().map(of).collect()
+}
+
+fn describe(ended: &Ended) -> String {
+    match ended {
+        Ended::Done(body) => format!("a result of {} bytes", body.len()),
+        Ended::Empty { reason, .. } => format!("nothing: {reason}"),
+        Ended::Failed(refusal) => format!("{}: {}", refusal.code_text(), refusal.detail),
+        Ended::Cancelled(reason) => format!("cancelled: {reason}"),
+    }
+}

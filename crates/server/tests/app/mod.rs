@@ -1,0 +1,189 @@
+//! A scheduler in this process, on real sockets, over the embedded store or a real redis-server.
+//!
+//! [`TestApp::finish`] ends every test: it fails if a job is still open, a slot still taken or
+//! somebody still in line.
+#![allow(dead_code, clippy::unwrap_used, reason = "shared by several test binaries")]
+
+pub mod forwarder;
+pub mod jobs;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use lingua_core::NodeId;
+use lingua_engine::secret::Secret;
+use lingua_engine::{Engine, Settings};
+use lingua_lab::RedisServer;
+use lingua_store::memory::MemoryStore;
+use lingua_store::{Backend, Clock, Instance, redis};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Which store a scenario runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum On {
+    Memory,
+    Redis,
+}
+
+/// A scheduler in this process.
+pub struct TestApp {
+    pub engine: Engine,
+    pub address: SocketAddr,
+    pub redis: Option<RedisServer>,
+    stop: Option<oneshot::Sender<()>>,
+    serving: Option<JoinHandle<()>>,
+    finished: bool,
+}
+
+/// Settings under which nothing is believed slowly and nothing takes long.
+pub fn quick() -> Settings {
+    let mut settings = Settings::stable();
+    settings.slow_start = false;
+    settings.timing.heartbeat_ms = 500;
+    settings.timing.compat_heartbeat_ms = 1_000;
+    settings.timing.running_lease_ms = 1_500;
+    settings.timing.quarantine_ms = 3_000;
+    settings.timing.send_ms = 300;
+    settings.timing.ack_ms = 200;
+    settings.timing.reserve_lease_ms = 800;
+    settings.timing.queue_max_ms = 600;
+    settings.timing.exec_max_ms = 3_000;
+    settings.timing.margin_ms = 200;
+    settings.timing.deadline_ms = 6_000;
+    settings.timing.check().unwrap();
+    settings
+}
+
+impl TestApp {
+    pub async fn start(on: On, settings: Settings) -> Self {
+        let (store, redis) = open(on).await;
+        let mut app = TestApp::over(store, "test-1", settings).await;
+        app.redis = redis;
+        app
+    }
+
+    /// One more instance over a store that another has open.
+    pub async fn over(store: Backend, id: &str, settings: Settings) -> Self {
+        show_logs();
+        let instance = Instance { id: id.parse().unwrap(), boot: 7 };
+        let engine = Engine::start(store, instance, settings, Secret::from_seed(b"test"));
+        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let serving = tokio::spawn(lingua_server::serve(socket, engine.clone(), async {
+            let _ = stopped.await;
+        }));
+        let (stop, serving) = (Some(stop), Some(serving));
+        TestApp { engine, address, redis: None, stop, serving, finished: false }
+    }
+
+    pub fn http(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub fn ws(&self, path: &str) -> String {
+        format!("ws://{}{path}", self.address)
+    }
+
+    /// Slots taken on a node, by the store's word.
+    pub async fn used(&self, node: &str) -> u32 {
+        let node = NodeId::new(node).unwrap();
+        self.engine.store().slots.usage(&node).await.unwrap().used()
+    }
+
+    /// Fails unless all slots are free within the time, by the store's word and in the view.
+    pub async fn settled(&self, within: Duration) {
+        let end = tokio::time::Instant::now() + within;
+        loop {
+            let mut taken = Vec::new();
+            for node in self.engine.node_views() {
+                let used = self.used(node.id.as_str()).await;
+                if (used, node.used_slots) != (0, 0) {
+                    let view = node.used_slots;
+                    taken.push(format!("{}: {used} in the store, {view} in the view", node.id));
+                }
+            }
+            if taken.is_empty() {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < end, "slots are still taken: {taken:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Ends the scheduler and fails if anything is left over.
+    pub async fn finish(mut self) {
+        self.finished = true;
+        let waited =
+            wait_until(Duration::from_secs(10), || self.engine.jobs.open_jobs().is_empty());
+        assert!(waited.await, "{} jobs are still open", self.engine.jobs.open_jobs().len());
+        // An ended job's last words to the store may still be on their way.
+        self.settled(Duration::from_secs(1)).await;
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(serving) = self.serving.take() {
+            tokio::time::timeout(Duration::from_secs(15), serving).await.unwrap().unwrap();
+        }
+    }
+
+    /// Ends the scheduler as a signal would, whatever is under way.
+    pub async fn stop(mut self) {
+        self.finished = true;
+        if let (Some(stop), Some(serving)) = (self.stop.take(), self.serving.take()) {
+            let _ = stop.send(());
+            tokio::time::timeout(Duration::from_secs(60), serving).await.unwrap().unwrap();
+        }
+    }
+
+    /// Ends the scheduler of a test that leaves things over on purpose.
+    pub fn abandon(mut self) {
+        self.finished = true;
+        if let Some(serving) = self.serving.take() {
+            serving.abort();
+        }
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        if !self.finished && !std::thread::panicking() {
+            panic!("a test must end with TestApp::finish");
+        }
+    }
+}
+
+/// With `LINGUA_LOG=debug` a test shows what its scheduler says.
+fn show_logs() {
+    if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("LINGUA_LOG") {
+        let shown = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer();
+        // Another test of the same process may have done it.
+        let _ = shown.try_init();
+    }
+}
+
+/// A fresh store.
+pub async fn open(on: On) -> (Backend, Option<RedisServer>) {
+    match on {
+        On::Memory => (MemoryStore::open(Clock::system()), None),
+        On::Redis => {
+            let server = RedisServer::start().await.unwrap();
+            let store = redis::open(&server.url(), redis::Options::default()).await.unwrap();
+            (store, Some(server))
+        }
+    }
+}
+
+/// Looks until `ready` says so; `false` if it does not within the time.
+pub async fn wait_until(within: Duration, ready: impl Fn() -> bool) -> bool {
+    let end = tokio::time::Instant::now() + within;
+    while !ready() {
+        if tokio::time::Instant::now() > end {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    true
+}

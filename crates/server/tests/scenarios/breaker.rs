@@ -1,0 +1,103 @@
+//! Nodes that fail again and again.
+
+use lingua_core::job::JobState;
+use lingua_core::node::Health;
+use lingua_engine::Settings;
+use lingua_engine::nodes::BreakerView;
+use lingua_lab::ScriptedNode;
+
+use super::{calm, connect, eventually, options, scripted, take, view};
+use crate::app::jobs::{code, done, ended, is, job};
+use crate::app::{On, TestApp};
+
+fn settings() -> Settings {
+    let mut settings = calm();
+    settings.breaker.failures = 2;
+    settings.breaker.first_pause_ms = 400;
+    settings.breaker.longest_pause_ms = 5_000;
+    settings
+}
+
+async fn fails(app: &TestApp, node: &mut ScriptedNode) {
+    let job = job().only(node.node_id()).submit(app);
+    let assign = take(node).await;
+    node.fail(&assign, "GPU_LOST").await.unwrap();
+    assert_eq!(code(&job).await, "GPU_LOST");
+}
+
+pub async fn failures_in_a_row_open_it_and_one_good_probe_closes_it(on: On) {
+    let app = TestApp::start(on, settings()).await;
+    let mut node = scripted(&app, "a").await;
+    fails(&app, &mut node).await;
+    assert_eq!(view(&app, "a").breaker, BreakerView::Closed);
+    fails(&app, &mut node).await;
+    assert!(matches!(view(&app, "a").breaker, BreakerView::Open { .. }));
+    assert_eq!(view(&app, "a").health, Health::Degraded);
+    assert_eq!(code(&job().submit(&app)).await, "NO_CAPABLE_NODE");
+    eventually("the pause is over", || view(&app, "a").breaker == BreakerView::Probing).await;
+    assert_eq!(view(&app, "a").open_slots, 1, "one job, to see");
+    let probe = job().submit(&app);
+    let assign = take(&mut node).await;
+    let waiting = job().submit(&app);
+    is(&waiting, JobState::Waiting).await;
+    node.result(&assign, "well again").await.unwrap();
+    assert_eq!(done(&probe).await, "well again");
+    eventually("it is closed", || view(&app, "a").breaker == BreakerView::Closed).await;
+    let assign = take(&mut node).await;
+    node.result(&assign, "x").await.unwrap();
+    done(&waiting).await;
+    eventually("all its slots are open", || view(&app, "a").open_slots == 4).await;
+    app.finish().await;
+}
+
+pub async fn a_bad_probe_makes_the_next_pause_longer(on: On) {
+    let app = TestApp::start(on, settings()).await;
+    let mut node = scripted(&app, "a").await;
+    fails(&app, &mut node).await;
+    fails(&app, &mut node).await;
+    eventually("the pause is over", || view(&app, "a").breaker == BreakerView::Probing).await;
+    fails(&app, &mut node).await;
+    let BreakerView::Open { left_ms } = view(&app, "a").breaker else { panic!("not open") };
+    assert!((401..=800).contains(&left_ms), "{left_ms} ms");
+    eventually("the pause is over", || view(&app, "a").breaker == BreakerView::Probing).await;
+    let probe = job().submit(&app);
+    let assign = take(&mut node).await;
+    node.result(&assign, "x").await.unwrap();
+    done(&probe).await;
+    app.finish().await;
+}
+
+pub async fn a_success_in_between_begins_the_count_anew(on: On) {
+    let app = TestApp::start(on, settings()).await;
+    let mut node = scripted(&app, "a").await;
+    for _ in 0..3 {
+        fails(&app, &mut node).await;
+        let good = job().submit(&app);
+        let assign = take(&mut node).await;
+        node.result(&assign, "x").await.unwrap();
+        done(&good).await;
+    }
+    assert_eq!(view(&app, "a").breaker, BreakerView::Closed);
+    app.finish().await;
+}
+
+pub async fn work_goes_on_elsewhere_while_one_is_left_alone(on: On) {
+    let app = TestApp::start(on, {
+        let mut settings = settings();
+        settings.breaker.first_pause_ms = 60_000;
+        settings.breaker.longest_pause_ms = 60_000;
+        settings
+    })
+    .await;
+    let mut bad = scripted(&app, "bad").await;
+    fails(&app, &mut bad).await;
+    fails(&app, &mut bad).await;
+    let mut good = connect(options(&app, "good").max_jobs(8)).await;
+    for _ in 0..8 {
+        let job = job().prefer("bad").submit(&app);
+        let assign = take(&mut good).await;
+        good.result(&assign, "x").await.unwrap();
+        ended(&job).await;
+    }
+    app.finish().await;
+}

@@ -1,0 +1,127 @@
+//! Nodes that miss a model.
+
+use std::time::Duration;
+
+use lingua_engine::Settings;
+use lingua_engine::nodes::BreakerView;
+use lingua_lab::ScriptedNode;
+use serde_json::{Value, json};
+
+use super::{calm, connect, eventually, metric, options, scripted, take, view};
+use crate::app::jobs::{attempts, code, done, ended, job, refused};
+use crate::app::{On, TestApp};
+
+async fn misses(node: &ScriptedNode, assign: &Value, model: &str) {
+    let fields = json!({ "reason": "MODEL_NOT_AVAILABLE", "details": { "model": model } });
+    node.about(assign, "job_reject", fields).await.unwrap();
+}
+
+fn gaps(app: &TestApp, followed: &str) -> u64 {
+    metric(app, &format!("lingua_model_gaps_total{{followed=\"{followed}\"}}"))
+}
+
+pub async fn a_missing_model_is_remembered_and_the_job_goes_elsewhere(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let (mut a, mut b) = (scripted(&app, "a").await, scripted(&app, "b").await);
+    let first = job().prefer("a").submit(&app);
+    let assign = a.next_of("job_assign").await.unwrap();
+    misses(&a, &assign, "nmt-en-zh").await;
+    let again = take(&mut b).await;
+    b.result(&again, "elsewhere").await.unwrap();
+    assert_eq!(done(&first).await, "elsewhere");
+    assert_eq!(attempts(&first)[0], ("a".into(), "MODEL_NOT_AVAILABLE".into()));
+    assert_eq!(view(&app, "a").missing_models, ["nmt-en-zh"]);
+    assert_eq!((view(&app, "a").failed, view(&app, "a").breaker), (0, BreakerView::Closed));
+    let update = a.next_of("node_control").await.unwrap();
+    assert_eq!(update["command"], "update");
+    // Not asked for this direction again, also by who prefers it; asked for others.
+    let second = job().prefer("a").submit(&app);
+    let assign = take(&mut b).await;
+    b.result(&assign, "elsewhere").await.unwrap();
+    done(&second).await;
+    let reverse = job().prefer("a").pair("zh", "en").submit(&app);
+    let assign = take(&mut a).await;
+    a.result(&assign, "mine").await.unwrap();
+    assert_eq!(done(&reverse).await, "mine");
+    let record = app.engine.store().nodes.get(&super::id("a")).await.unwrap().unwrap();
+    assert_eq!(record.gaps.len(), 1, "other instances know it too");
+    app.finish().await;
+}
+
+pub async fn a_missing_model_is_told_by_a_failed_result_too(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut old = connect(options(&app, "old").old_agent()).await;
+    let job = job().submit(&app);
+    let assign = old.next_of("job_assign").await.unwrap();
+    let error = json!({ "code": "MODEL_NOT_AVAILABLE", "message": "no",
+        "details": { "model_id": "m2m100", "version": "1.0" } });
+    old.about(&assign, "job_result", json!({ "success": false, "error": error })).await.unwrap();
+    assert_eq!(code(&job).await, "MODEL_NOT_AVAILABLE");
+    assert_eq!(view(&app, "old").missing_models, ["m2m100.1.0"]);
+    assert_eq!(view(&app, "old").breaker, BreakerView::Closed);
+    app.finish().await;
+}
+
+pub async fn the_costly_reaction_happens_once(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut nodes = Vec::new();
+    for name in ["a", "b", "c"] {
+        nodes.push(scripted(&app, name).await);
+    }
+    for node in &mut nodes {
+        let job = job().only(node.node_id()).submit(&app);
+        let assign = node.next_of("job_assign").await.unwrap();
+        misses(node, &assign, "same-model").await;
+        assert_eq!(code(&job).await, "MODEL_NOT_AVAILABLE");
+    }
+    eventually("three reports", || gaps(&app, "reacted") + gaps(&app, "debounced") == 3).await;
+    assert_eq!((gaps(&app, "reacted"), gaps(&app, "debounced")), (1, 2));
+    app.finish().await;
+}
+
+pub async fn a_gap_is_forgotten_after_a_while(on: On) {
+    let app = TestApp::start(
+        on,
+        Settings {
+            gaps: lingua_engine::settings::GapPolicy { remember_ms: 500, ..calm().gaps },
+            ..calm()
+        },
+    )
+    .await;
+    let mut node = scripted(&app, "a").await;
+    let first = job().submit(&app);
+    let assign = node.next_of("job_assign").await.unwrap();
+    misses(&node, &assign, "m").await;
+    assert_eq!(code(&first).await, "MODEL_NOT_AVAILABLE");
+    let refusal = refused(&job().submit(&app)).await;
+    assert_eq!(refusal.code_text(), "MODEL_NOT_AVAILABLE");
+    assert!(refusal.retry_after_ms.is_some());
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let second = job().submit(&app);
+    let assign = take(&mut node).await;
+    node.result(&assign, "installed").await.unwrap();
+    assert_eq!(done(&second).await, "installed");
+    eventually("it is not shown any more", || view(&app, "a").missing_models.is_empty()).await;
+    app.finish().await;
+}
+
+pub async fn a_node_that_floods_with_gaps_is_left_alone(on: On) {
+    let mut settings = calm();
+    settings.gaps.report_burst = 2;
+    settings.gaps.report_interval_ms = 60_000;
+    settings.breaker.failures = 2;
+    settings.breaker.first_pause_ms = 60_000;
+    let app = TestApp::start(on, settings).await;
+    let mut node = connect(options(&app, "a").languages(&["en", "zh", "de", "fr"])).await;
+    for (src, tgt) in [("en", "zh"), ("zh", "en"), ("en", "de"), ("de", "en")] {
+        let job = job().pair(src, tgt).submit(&app);
+        let assign = node.next_of("job_assign").await.unwrap();
+        misses(&node, &assign, &format!("nmt-{src}-{tgt}")).await;
+        ended(&job).await;
+    }
+    eventually("two are too many", || gaps(&app, "limited") == 2).await;
+    eventually("it is left alone", || matches!(view(&app, "a").breaker, BreakerView::Open { .. }))
+        .await;
+    assert_eq!(view(&app, "a").missing_models.len(), 4, "the facts are kept all the same");
+    app.finish().await;
+}
