@@ -42,6 +42,11 @@ impl FleetView {
         self.0.lock().ended(id);
     }
 
+    /// Slots of a node that count as taken.
+    pub(crate) fn used(&self, id: &NodeId) -> u32 {
+        self.0.lock().get(id).map_or(0, |node| node.used())
+    }
+
     pub(crate) fn true_load(&self, id: &NodeId, used: u32, max: u32) {
         self.0.lock().true_load(id, used, max);
     }

@@ -131,6 +131,11 @@ pub struct Assign {
 pub struct Receipt(pub(crate) Option<mpsc::Sender<JobEvent>>);
 
 impl Assign {
+    /// Whether anybody waits to hear that it is on the wire.
+    pub fn wants_receipt(&self) -> bool {
+        self.receipt.0.is_some()
+    }
+
     /// It is on the wire. For a node that does not ack, this is the ack.
     pub fn sent(&self) {
         if let Some(receipt) = &self.receipt.0 {

@@ -227,6 +227,7 @@ impl Nodes {
             gaps: Vec::new(),
             todo: Todo::default(),
             syncing: false,
+            recounting: false,
             detail: Arc::new(NodeDetail::default()),
             done: 0,
             failed: 0,

@@ -49,7 +49,10 @@ async fn until_dispatched(client: &HttpClient, limit: Duration) -> Duration {
 
 /// The store is gone for a while; `empty` brings it back without its data.
 async fn outage(empty: bool) {
-    let mut app = TestApp::start(On::Redis, quick()).await;
+    let mut settings = quick();
+    settings.timing.exec_max_ms = 8_000;
+    settings.timing.deadline_ms = 12_000;
+    let mut app = TestApp::start(On::Redis, settings).await;
     let client = client(&app);
     // Busy all along: its one slot is taken before the outage and until well after it.
     let busy = node(&app, "busy", 1, 4_500, false).await;

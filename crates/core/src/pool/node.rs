@@ -161,15 +161,19 @@ pub(crate) struct Load(u32);
 /// Four times as many slots as a node may have: what is above it is as good as this.
 const MOST: u32 = (1 << 10) - 1;
 
+/// Below it a difference is the network's or the scheduler's, not the node's.
+const UNNOTICED_MS: u32 = 128;
+
 impl Load {
     pub(super) fn set_slots(&mut self, used: u32, max: u32) {
         self.0 = used.min(MOST) << 20 | max.min(MOST) << 10 | self.0 & MOST;
     }
 
-    /// Latencies within a factor of two are equal, so that noise does not turn into a preference for
-    /// one node; a node without any is taken as quick until it has shown otherwise.
+    /// Latencies within a factor of two are equal, and so are all that nobody notices, so that noise
+    /// does not turn into a preference for one node; a node without any is taken as quick until it has shown otherwise.
     pub(super) fn set_latency(&mut self, latency_ms: Option<u32>) {
-        let doublings = latency_ms.map_or(0, |ms| u32::BITS - ms.leading_zeros());
+        let noticed = latency_ms.map_or(0, |ms| ms / UNNOTICED_MS);
+        let doublings = u32::BITS - noticed.leading_zeros();
         self.0 = self.0 & !0x7e | doublings << 1;
     }
 

@@ -142,7 +142,7 @@ impl Run {
     /// A node whose freed slot was handed to this job.
     fn handed(&self, node: NodeId) -> Option<Candidate> {
         let fleet = self.d.shared.fleet.lock();
-        let version = fleet.get(&node)?.version().clone();
+        let version = *fleet.get(&node)?.version();
         Some(Candidate { node, version, source: Source::Rest })
     }
 
@@ -325,7 +325,12 @@ impl Run {
         };
         if self.attempt < number {
             let limit = shared.settings.timing.max_attempts + MAX_REJECTED + 2;
-            match shared.store.jobs.assign(&self.job.id, &assignment, limit).await {
+            let assigned = match shared.store.jobs.assign(&self.job.id, &assignment, limit).await {
+                // The store lost the record, and this actor has been the job's only owner all along.
+                Ok(Assigned::Unknown) => self.write_again(assignment).await,
+                other => other,
+            };
+            match assigned {
                 Ok(Assigned::Assigned) => self.attempt = number,
                 other => {
                     slot.release().await;
@@ -334,6 +339,18 @@ impl Run {
             }
         }
         self.send(slot, source).await
+    }
+
+    /// Writes a record anew that the store lost, with the assignment that it is lost at.
+    async fn write_again(&mut self, assignment: Assignment) -> lingua_store::Result<Assigned> {
+        self.created = false;
+        match self.write_down(Some(assignment)).await {
+            Written::Yes => {
+                self.created = true;
+                Ok(Assigned::Assigned)
+            }
+            Written::Over(_) | Written::Elsewhere(_) => Ok(Assigned::Unknown),
+        }
     }
 
     /// What the store's answer means, with the fleet view brought in line with it.
@@ -353,6 +370,9 @@ impl Run {
             Ok(Reserve::Full { used, max }) => {
                 metrics.reserve("full");
                 fleet.true_load(node, used, max);
+                if let Some(state) = self.d.nodes.get(node) {
+                    self.d.nodes.recount(&state);
+                }
                 Err(Asked::Refused)
             }
             Ok(Reserve::Spent) => {

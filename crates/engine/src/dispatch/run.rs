@@ -455,10 +455,7 @@ impl Run {
         }
         let code = refusal.code;
         self.failure = Some(refusal);
-        match self.again(code).await {
-            Ok(()) => None,
-            Err(ended) => Some(ended),
-        }
+        self.again(code).await.err()
     }
 
     /// Whether and how the job goes on after a failed attempt.

@@ -20,6 +20,9 @@ use crate::tasks;
 /// How often overdue heartbeats, ended pauses and lapsed leases are looked for.
 const TICK: Duration = Duration::from_millis(250);
 
+/// How often the slots of a node are counted while others hold some of them.
+const RECOUNT_EVERY: Duration = Duration::from_secs(1);
+
 /// A node that has been gone for so long is forgotten.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
 
@@ -204,6 +207,34 @@ impl Nodes {
         if !self.waiting.hand_over(&self.shared.fleet, &node.id) {
             self.shared.fleet.ended(&node.id);
         }
+    }
+
+    /// The store counts more slots than this instance gave: it is asked again until it does not, for
+    /// nobody tells when those of others come free.
+    pub(crate) fn recount(self: &Arc<Self>, node: &Arc<NodeState>) {
+        if std::mem::replace(&mut node.lock().recounting, true) {
+            return;
+        }
+        let (nodes, node) = (Arc::clone(self), Arc::clone(node));
+        tasks::start(async move {
+            let mut pause = TICK;
+            loop {
+                tokio::time::sleep(pause).await;
+                pause = RECOUNT_EVERY;
+                let open = node.lock().open_slots();
+                if let Ok(usage) = nodes.shared.store.slots.usage(&node.id).await {
+                    nodes.shared.fleet.true_load(&node.id, usage.used(), open);
+                    nodes.refresh(&node);
+                }
+                // What the store said may be old by now; what this instance gave is certain.
+                let seen = nodes.shared.fleet.used(&node.id) as usize;
+                let mut inner = node.lock();
+                inner.recounting = seen > inner.held.len();
+                if !inner.recounting {
+                    return;
+                }
+            }
+        });
     }
 
     /// Runs until the engine ends: overdue heartbeats, ended pauses, lapsed leases, a store that is

@@ -63,6 +63,8 @@ pub(crate) struct Inner {
     pub todo: Todo,
     /// Somebody is telling it.
     pub syncing: bool,
+    /// Somebody is counting its slots anew.
+    pub recounting: bool,
     pub detail: Arc<NodeDetail>,
     pub done: u64,
     pub failed: u64,

@@ -81,8 +81,8 @@ struct NodeSocket {
     abilities: Abilities,
     /// It speaks of its health itself; otherwise that follows from what it can do.
     says_health: bool,
-    /// Assigns that are in line and not yet written.
-    unsent: Vec<Box<Assign>>,
+    /// Assigns that are in line and not yet written, to be told of when they are.
+    unsent: Vec<Assign>,
     rate: Rate,
     offences: Offences,
     /// When it last gave a sign of life, and when it last said something.
@@ -371,8 +371,10 @@ impl NodeSocket {
                 self.wire.send_binary(node::audio_frame(assign.job, &assign.work.audio));
             }
             self.rate.expect(MESSAGES_PER_JOB);
-            self.unsent.push(assign);
-            self.wire.want_receipt();
+            if assign.wants_receipt() {
+                self.unsent.push(*assign);
+                self.wire.want_receipt();
+            }
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
 //! A running `lingua`, and the least of an HTTP client.
+#![allow(dead_code, reason = "shared by several test binaries")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lingua_core::TurnId;
 use lingua_core::job::JobState;
 
 use super::{calm, connect, eventually, options, scripted, take, view};
@@ -145,6 +146,12 @@ pub async fn the_parts_of_a_turn_prefer_one_node(on: On) {
     }
     let first = job().session("s").turn("t").submit(&app);
     let (bound, _) = first.dispatched().await.unwrap();
+    // The binding is written right behind the dispatch.
+    let turn = TurnId::new("t").unwrap();
+    let jobs = &app.engine.store().jobs;
+    while jobs.turn_node(&first.session, &turn).await.unwrap().as_ref() != Some(&bound) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     for index in 1..4 {
         let part = job().session("s").turn("t").index(index).submit(&app);
         assert_eq!(part.dispatched().await.unwrap().0, bound);

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
 use lingua_core::Moment;
 
 use super::slab::{Place, Slab};
@@ -16,8 +15,8 @@ use super::slab::{Place, Slab};
 /// still cost well under a microsecond.
 pub(super) const SWEPT_PER_WRITE: usize = 8;
 
-/// An entry may take room for this part of its time longer than it lasts: there are few lists of ends
-/// then, and what ends at about the same time is swept together.
+/// Ends are kept to within this part of the time that is left until then: what is over does not take
+/// room for much longer, and there are few lists.
 const GRAINS: u64 = 64;
 
 /// The maps of the embedded store.
@@ -85,9 +84,7 @@ impl<K> Ends<K> {
             return;
         }
         if open < first {
-            // What was emptied goes on as the open list, with its room.
-            std::mem::swap(&mut self.over, &mut self.open.1);
-            self.open.0 = NEVER;
+            self.over = std::mem::replace(&mut self.open, (NEVER, Vec::new())).1;
         } else if let Some(list) = self.lists.remove(&first) {
             self.over = list;
         }
@@ -113,14 +110,21 @@ pub(super) struct Expiring<K, V> {
     ends: Ends<Place>,
 }
 
-/// In this order, so that a sweep asks for both halves of an entry at once: it drops the value in the
-/// first, and the next entry is written over both.
+/// In this order, so that a sweep, by looking at the end and the hash, asks for the memory before and
+/// behind the value at once: it drops the value, and the next entry is written there.
 #[repr(C)]
 struct Lasting<K, V> {
     until: Moment,
     value: V,
     hash: u64,
     key: K,
+}
+
+impl<K, V> Lasting<K, V> {
+    fn renew(&mut self, value: V, until: Moment) {
+        self.value = value;
+        self.until = until;
+    }
 }
 
 impl<K, V> Default for Expiring<K, V> {
@@ -132,36 +136,22 @@ impl<K, V> Default for Expiring<K, V> {
 impl<K: Eq, V> Expiring<K, V> {
     /// The value of `key`, unless it is over.
     pub(super) fn get(&self, now: Moment, hash: u64, key: &K) -> Option<&V> {
-        let place = self.places.find(hash, |place| self.entries.at(*place).key == *key)?;
-        let entry = self.entries.at(*place);
+        let entry = self.entries.at(self.find(hash, key)?);
         (entry.until > now).then_some(&entry.value)
     }
 
     /// The value of `key` to change, unless it is over. Its end stays.
     pub(super) fn get_mut(&mut self, now: Moment, hash: u64, key: &K) -> Option<&mut V> {
-        let place = self.places.find(hash, |place| self.entries.at(*place).key == *key)?;
-        let entry = self.entries.at_mut(*place);
+        let entry = self.entries.at_mut(self.find(hash, key)?);
         (entry.until > now).then_some(&mut entry.value)
     }
 
     /// Puts `value` under `key` until then, over whatever was there.
     pub(super) fn put(&mut self, now: Moment, hash: u64, key: K, value: V, until: Moment) {
         self.sweep(now);
-        match self.places.entry(
-            hash,
-            |place| self.entries.at(*place).key == key,
-            |place| self.entries.at(*place).hash,
-        ) {
-            Entry::Occupied(place) => {
-                let entry = self.entries.at_mut(*place.get());
-                entry.value = value;
-                entry.until = until;
-            }
-            Entry::Vacant(free) => {
-                let place = self.entries.insert(Lasting { hash, until, key, value });
-                free.insert(place);
-                self.ends.push(now, until, place);
-            }
+        match self.find(hash, &key) {
+            Some(place) => self.entries.at_mut(place).renew(value, until),
+            None => self.insert(now, Lasting { until, value, hash, key }),
         }
     }
 
@@ -175,30 +165,30 @@ impl<K: Eq, V> Expiring<K, V> {
         value: impl FnOnce() -> V,
     ) -> Option<&V> {
         self.sweep(now);
-        match self.places.entry(
-            hash,
-            |place| self.entries.at(*place).key == key,
-            |place| self.entries.at(*place).hash,
-        ) {
-            Entry::Occupied(place) => {
-                let entry = self.entries.at_mut(*place.get());
-                if entry.until > now {
-                    return Some(&entry.value);
-                }
-                entry.value = value();
-                entry.until = until;
+        match self.find(hash, &key) {
+            Some(place) if self.entries.at(place).until > now => {
+                return Some(&self.entries.at(place).value);
             }
-            Entry::Vacant(free) => {
-                let place = self.entries.insert(Lasting { hash, until, key, value: value() });
-                free.insert(place);
-                self.ends.push(now, until, place);
-            }
+            Some(place) => self.entries.at_mut(place).renew(value(), until),
+            None => self.insert(now, Lasting { until, value: value(), hash, key }),
         }
         None
     }
 
-    /// Step by step for all of them instead of one after the other: what is over was not looked at
-    /// for long, and the processor then waits for several places of the memory at once.
+    fn find(&self, hash: u64, key: &K) -> Option<Place> {
+        self.places.find(hash, |place| self.entries.at(*place).key == *key).copied()
+    }
+
+    /// Puts in what is not there.
+    fn insert(&mut self, now: Moment, entry: Lasting<K, V>) {
+        let (hash, until) = (entry.hash, entry.until);
+        let place = self.entries.insert(entry);
+        self.places.insert_unique(hash, place, |place| self.entries.at(*place).hash);
+        self.ends.push(now, until, place);
+    }
+
+    /// Removes a few that are over; step by step for all of them instead of one after the other. They
+    /// were not looked at for long, and the processor then waits for all of their memory at once.
     fn sweep(&mut self, now: Moment) {
         let mut over = [(Place::default(), 0); SWEPT_PER_WRITE];
         let mut found = 0;
@@ -281,6 +271,41 @@ mod tests {
             map.put(at(60_000), hash(10_000 + n), 10_000 + n, (), at(120_000));
         }
         assert_eq!(map.len(), 1_001);
+    }
+
+    #[test]
+    fn ends_come_out_when_they_are_over_and_soon_after() {
+        for lasting in [1, 2, 63, 64, 1_000, 75_000, 604_800_000_u64] {
+            let (now, until) = (at(1_234_567), at(1_234_567 + lasting));
+            let end = listed_end(now, until);
+            let late = end.since(until).as_millis() as u64;
+            assert!(end >= until && late <= lasting / GRAINS, "{lasting}: {late} late");
+            let mut ends = Ends::default();
+            ends.push(now, until, 'a');
+            assert_eq!(ends.pop(until - Duration::from_millis(1)), None);
+            assert_eq!((ends.pop(end), ends.pop(end)), (Some('a'), None));
+        }
+    }
+
+    #[test]
+    fn ends_in_any_order_come_out_each_once() {
+        let mut ends = Ends::default();
+        let untils: Vec<u64> = (0..1_000).map(|n| 1 + n * 7_919 % 1_009).collect();
+        for until in &untils {
+            ends.push(at(0), at(*until), *until);
+        }
+        let (mut pushed, mut popped) = (untils.len(), 0);
+        for now in 0..2_000 {
+            while let Some(until) = ends.pop(at(now)) {
+                assert!(until <= now, "{until} is not over at {now}");
+                popped += 1;
+                if until < 900 && until % 3 == 0 {
+                    ends.push(at(now), at(now + 50), now + 50);
+                    pushed += 1;
+                }
+            }
+        }
+        assert_eq!(popped, pushed);
     }
 
     #[test]

@@ -137,3 +137,66 @@ impl<T> Slab<T> {
         number as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chunks that take room.
+    fn rooms<T>(slab: &Slab<T>) -> usize {
+        slab.chunks.iter().filter(|chunk| chunk.room.is_some()).count()
+    }
+
+    #[test]
+    fn every_value_stays_in_its_place_until_it_is_removed() {
+        let mut slab = Slab::default();
+        let mut places = Vec::new();
+        // Comings and goings that leave holes in every chunk.
+        for n in 0..5_000_usize {
+            places.push((slab.insert(n), n));
+            if n % 3 == 0 {
+                let (place, gone) = places.swap_remove(n * 7 % places.len());
+                assert_eq!(*slab.at(place), gone);
+                slab.remove(place);
+            }
+        }
+        for (place, n) in &places {
+            assert_eq!(slab.at(*place), n);
+            assert_eq!(slab.at_mut(*place), n);
+        }
+        assert!(rooms(&slab) <= places.len() / CHUNK + 2 + SPARE_CHUNKS, "holes are filled first");
+    }
+
+    #[test]
+    fn the_place_that_was_left_last_is_taken_next() {
+        let mut slab = Slab::default();
+        let places: Vec<Place> = (0..200).map(|n| slab.insert(n)).collect();
+        slab.remove(places[70]);
+        slab.remove(places[20]);
+        assert_eq!(slab.insert(7), places[20]);
+        assert_eq!(slab.insert(8), places[70]);
+    }
+
+    #[test]
+    fn the_room_of_a_crowd_that_has_gone_is_given_back() {
+        let mut slab = Slab::default();
+        for _ in 0..3 {
+            let places: Vec<Place> = (0..100 * CHUNK).map(|n| slab.insert(n)).collect();
+            assert_eq!(rooms(&slab), 100);
+            for place in places {
+                slab.remove(place);
+            }
+            assert_eq!((rooms(&slab), slab.spare), (SPARE_CHUNKS, SPARE_CHUNKS));
+        }
+        assert_eq!(slab.chunks.len(), 100, "the numbers of chunks are used again");
+    }
+
+    #[test]
+    fn a_value_is_dropped_when_it_is_removed() {
+        let value = std::sync::Arc::new(());
+        let mut slab = Slab::default();
+        let place = slab.insert(value.clone());
+        slab.remove(place);
+        assert_eq!(std::sync::Arc::strong_count(&value), 1);
+    }
+}
