@@ -56,7 +56,7 @@ const KEEP_RECORD: Duration = Duration::from_secs(120);
 /// For a node's first word to take effect, when the same word comes again.
 const PAST_WORD_WAIT: Duration = Duration::from_millis(250);
 
-/// What happens to a job.
+/// What happens to a job. Small, because every mailbox has room for many: what is large is boxed.
 pub(crate) enum JobEvent {
     /// It is on the node's wire.
     Sent { attempt: u32 },
@@ -65,11 +65,11 @@ pub(crate) enum JobEvent {
     /// The node takes it.
     Ack { attempt: u32 },
     /// The node does not.
-    Reject { attempt: u32, reason: Reject },
+    Reject { attempt: u32, reason: Box<Reject> },
     /// Something on the way.
-    Partial { attempt: u32, body: Bytes },
+    Partial { attempt: u32, body: Box<Bytes> },
     /// The node is done.
-    Result { attempt: u32, result: NodeResult },
+    Result { attempt: u32, result: Box<NodeResult> },
     /// The node's connection is gone.
     NodeGone { attempt: u32 },
     /// It is back.
@@ -118,11 +118,14 @@ impl Dispatcher {
         }
         let (sender, events) = mpsc::channel(MAILBOX);
         let created_ms = self.shared.clock.now().as_millis();
-        let make = || Arc::new(Job::new(spec.id, spec.session.clone(), sender, created_ms));
+        let ears = sender.clone();
+        let make = || Arc::new(Job::new(spec.id, spec.session.clone(), ears, created_ms));
         let (job, made) = self.registry.get_or_insert(spec.id, make);
         if made {
             self.shared.metrics.open_jobs.inc();
-            tasks::start(run::Run::new(Arc::clone(self), Arc::clone(&job), spec, events).drive());
+            tasks::start(
+                run::Run::new(Arc::clone(self), Arc::clone(&job), spec, (sender, events)).drive(),
+            );
         }
         Ok(job)
     }

@@ -119,7 +119,7 @@ impl Settings {
                 report_interval_ms: 1_000,
                 report_burst: 10,
             },
-            results: Retention { keep_ms: 120_000, max_entries: 50_000, max_bytes: 256 << 20 },
+            results: Retention { keep_ms: 120_000, max_entries: 20_000, max_bytes: 128 << 20 },
             audio: Retention { keep_ms: 120_000, max_entries: 10_000, max_bytes: 256 << 20 },
             max_audio_bytes: 2 << 20,
             node_session_alias: SessionAlias::Turn,

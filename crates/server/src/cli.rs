@@ -69,7 +69,8 @@ pub(crate) struct Serve {
     #[arg(long, env = "LINGUA_PROFILE", value_enum, default_value_t = Profile::Stable)]
     pub(crate) profile: Profile,
 
-    /// Threads for connections; without it, one for each processor and at most four
+    /// Threads for connections; without it, one for every two processors and at most eight: the
+    /// store wants processors too
     #[arg(long, env = "LINGUA_THREADS", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: Option<u16>,
 
@@ -81,9 +82,9 @@ pub(crate) struct Serve {
 impl Serve {
     /// Threads for connections.
     pub(crate) fn threads(&self) -> usize {
-        const MOST: usize = 4;
+        const MOST: usize = 8;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.map_or(processors.min(MOST), usize::from)
+        self.threads.map_or((processors / 2).clamp(1, MOST), usize::from)
     }
 }
 

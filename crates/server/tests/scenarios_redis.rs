@@ -70,11 +70,11 @@ async fn an_answer_in_the_middle_of_a_hedge_counts() {
     let settings = Settings { hedge_after_ms: Some(300), ..calm() };
     let app = TestApp::over(store, "test-1", settings).await;
     let (mut slow, _spare) = (scripted(&app, "slow").await, scripted(&app, "spare").await);
-    let job = job().prefer("slow").submit(&app);
+    let job = job().prefer("slow").turn("t").submit(&app);
     let assign = take(&mut slow).await;
     app::jobs::is(&job, JobState::Acked).await;
     proxy.delay_downstream(Duration::from_millis(200));
-    // The hedge begins at 300 ms and waits for the store until 500.
+    // The hedge begins at 300 ms and asks the store for the turn's node until 500.
     tokio::time::sleep(Duration::from_millis(400)).await;
     slow.result(&assign, "slow").await.unwrap();
     assert_eq!(done(&job).await, "slow");

@@ -1,6 +1,6 @@
 -- Notes that a node is alive, and tidies what its leases left behind.
 -- KEYS[1] {n:<node>}:record  hash
--- KEYS[2] {n:<node>}:leases  zset  token -> end ms and a digit: 0 reserved, 5 running, 9 spent
+-- KEYS[2] {n:<node>}:leases  zset  token -> minus its end ms and a digit: 0 reserved, 5 running, 9 spent
 -- ARGV[1] epoch of the connection
 -- ARGV[2] version of the profile that the owner holds
 -- ARGV[3] slots open to jobs
@@ -32,10 +32,10 @@ if open and was[6] ~= '' and tonumber(was[7]) <= now then
 end
 redis.call('HSET', record, 'max', ARGV[3], 'health', ARGV[4], 'overloaded', ARGV[5],
   'open', open and '1' or '0', 'fresh_until', fresh_until, 'gate', gate)
--- What ended first stands first.
-local old = redis.call('ZCOUNT', leases, '-inf', string.format('%d9', now - tonumber(ARGV[7])))
+-- What ended first stands last.
+local old = redis.call('ZCOUNT', leases, string.format('-%d9', now - tonumber(ARGV[7])), '+inf')
 if old > 0 then
-  redis.call('ZREMRANGEBYRANK', leases, 0, math.min(old, tonumber(ARGV[8])) - 1)
+  redis.call('ZREMRANGEBYRANK', leases, -math.min(old, tonumber(ARGV[8])), -1)
 end
 local changed = was[3] ~= ARGV[3] or was[4] ~= ARGV[4] or was[5] ~= ARGV[5]
 local confirmed = was[6] ~= '' and

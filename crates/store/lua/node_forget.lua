@@ -1,6 +1,6 @@
 -- Forgets a node that is long gone and holds no slot.
 -- KEYS[1] {n:<node>}:record  hash
--- KEYS[2] {n:<node>}:leases  zset  token -> end ms and a digit: 0 reserved, 5 running, 9 spent
+-- KEYS[2] {n:<node>}:leases  zset  token -> minus its end ms and a digit: 0 reserved, 5 running, 9 spent
 -- KEYS[3] {n:<node>}:gaps    zset
 -- ARGV[1] how long it must not have been fresh, ms
 -- Replies: forgotten | kept | unknown
@@ -12,7 +12,7 @@ local fresh_until = redis.call('HGET', record, 'fresh_until')
 if not fresh_until then
   return {'unknown'}
 end
-local used = redis.call('ZCOUNT', leases, string.format('(%d9', now), '+inf')
+local used = redis.call('ZCOUNT', leases, '-inf', string.format('(-%d9', now))
 if used > 0 or tonumber(fresh_until) + tonumber(ARGV[1]) > now then
   return {'kept'}
 end

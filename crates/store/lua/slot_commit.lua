@@ -1,6 +1,6 @@
 -- Makes a reserved slot a running one.
 -- KEYS[1] {n:<node>}:record  hash
--- KEYS[2] {n:<node>}:leases  zset  token -> end ms and a digit: 0 reserved, 5 running, 9 spent
+-- KEYS[2] {n:<node>}:leases  zset  token -> minus its end ms and a digit: 0 reserved, 5 running, 9 spent
 -- ARGV[1] token
 -- ARGV[2] lease, ms
 -- Replies: committed until | already until | regained until | lost
@@ -13,14 +13,14 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local till = string.format('%d', now + lease)
-local held = redis.call('ZSCORE', leases, token)
-held = held and held + 0
+local score = redis.call('ZSCORE', leases, token)
+local held = score and -score
 local kind = held and held % 10
 if kind == 9 then
   return 'lost'
 end
 if held and held > now * 10 + 9 then
-  redis.call('ZADD', leases, till .. '5', token)
+  redis.call('ZADD', leases, '-' .. till .. '5', token)
   if kind == 0 then
     return 'committed ' .. till
   end
@@ -38,8 +38,8 @@ if not held then
     return 'lost'
   end
 end
-if redis.call('ZCOUNT', leases, string.format('(%d9', now), '+inf') >= tonumber(r[1]) then
+if redis.call('ZCOUNT', leases, '-inf', string.format('(-%d9', now)) >= tonumber(r[1]) then
   return 'lost'
 end
-redis.call('ZADD', leases, till .. '5', token)
+redis.call('ZADD', leases, '-' .. till .. '5', token)
 return 'regained ' .. till

@@ -1,6 +1,6 @@
 -- Takes a node's word on what it runs.
 -- KEYS[1] {n:<node>}:record  hash
--- KEYS[2] {n:<node>}:leases  zset  token -> end ms and a digit: 0 reserved, 5 running, 9 spent
+-- KEYS[2] {n:<node>}:leases  zset  token -> minus its end ms and a digit: 0 reserved, 5 running, 9 spent
 -- ARGV[1] epoch of the owner
 -- ARGV[2] the node can say what it runs: 1 | 0
 -- ARGV[3] lease of what it runs, ms
@@ -37,26 +37,26 @@ end
 if reports == '1' then
   -- What runs, runs: after a loss it is taken back also above the maximum.
   local max = recovering and math.huge or tonumber(r[2])
-  local over, till = string.format('%d9', now), string.format('%d5', now + lease)
+  local over, till = string.format('-%d9', now), string.format('-%d5', now + lease)
   local reported = {}
   for i = 7, #ARGV do
     reported[ARGV[i]] = true
   end
   -- First what is gone, so that its slots are free for lapsed leases that the node names.
-  local recent = string.format('%d5', now + math.max(lease - grace, 0))
-  local older = redis.call('ZRANGEBYSCORE', leases, '(' .. over, recent, 'WITHSCORES')
+  local recent = string.format('-%d5', now + math.max(lease - grace, 0))
+  local older = redis.call('ZRANGEBYSCORE', leases, recent, '(' .. over, 'WITHSCORES')
   for i = 1, #older, 2 do
-    if older[i + 1] % 10 == 5 and not reported[older[i]] then
+    if -older[i + 1] % 10 == 5 and not reported[older[i]] then
       dropped[#dropped + 1] = older[i]
       change(older[i], over)
     end
   end
-  local used = redis.call('ZCOUNT', leases, '(' .. over, '+inf') - #dropped
+  local used = redis.call('ZCOUNT', leases, '-inf', '(' .. over) - #dropped
   local scores = #ARGV > 6 and redis.call('ZMSCORE', leases, unpack(ARGV, 7)) or {}
   local kept = {}
   for i = 7, #ARGV do
     -- As slot_commit does for one token, with what is left of the slots.
-    local held = tonumber(scores[i - 6] or nil)
+    local held = scores[i - 6] and -scores[i - 6]
     local spent = held and held % 10 == 9
     local live = kept[ARGV[i]] or (held and not spent and held > now * 10 + 9)
     local known = not spent and (held or recovering)

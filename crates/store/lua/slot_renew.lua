@@ -1,5 +1,5 @@
 -- Extends a live running lease.
--- KEYS[1] {n:<node>}:leases  zset  token -> end ms and a digit: 0 reserved, 5 running, 9 spent
+-- KEYS[1] {n:<node>}:leases  zset  token -> minus its end ms and a digit: 0 reserved, 5 running, 9 spent
 -- ARGV[1] token
 -- ARGV[2] lease, ms
 -- Replies: renewed until | lost
@@ -10,10 +10,10 @@ if not lease or lease < 1 then
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local held = tonumber(redis.call('ZSCORE', leases, token) or nil)
-if not held or held <= now * 10 + 9 or held % 10 ~= 5 then
+local score = redis.call('ZSCORE', leases, token)
+if not score or -score <= now * 10 + 9 or -score % 10 ~= 5 then
   return 'lost'
 end
 local till = string.format('%d', now + lease)
-redis.call('ZADD', leases, till .. '5', token)
+redis.call('ZADD', leases, '-' .. till .. '5', token)
 return 'renewed ' .. till

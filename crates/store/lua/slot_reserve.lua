@@ -1,6 +1,6 @@
 -- Takes a slot of a node for one token, if the node's own record says that it may.
 -- KEYS[1] {n:<node>}:record  hash
--- KEYS[2] {n:<node>}:leases  zset  token -> end ms and a digit: 0 reserved, 5 running, 9 spent
+-- KEYS[2] {n:<node>}:leases  zset  token -> minus its end ms and a digit: 0 reserved, 5 running, 9 spent
 -- KEYS[3] {n:<node>}:gaps    zset  model -> until ms; only with wanted models
 -- ARGV[1] token
 -- ARGV[2] lease, ms
@@ -18,7 +18,7 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local till = string.format('%d', now + lease)
-local used = redis.call('ZCOUNT', leases, string.format('(%d9', now), '+inf')
+local used = redis.call('ZCOUNT', leases, '-inf', string.format('(-%d9', now))
 local missing = false
 for i = 4, #ARGV do
   local ends = redis.call('ZSCORE', gaps, ARGV[i])
@@ -31,16 +31,16 @@ local gate = redis.call('HGET', record, 'gate') or ''
 local from, to = string.find(gate, wish, 1, true)
 local fresh_and_max = from == 1 and string.sub(gate, to + 1) + 0 or 0
 local free = fresh_and_max >= (now + 1) * 1000 and used < fresh_and_max % 1000
-if free and not missing and redis.call('ZADD', leases, 'NX', till .. '0', token) == 1 then
+if free and not missing and redis.call('ZADD', leases, 'NX', '-' .. till .. '0', token) == 1 then
   return 'granted ' .. till .. ' ' .. (used + 1)
 end
 
 -- A token seen before has its answer, whatever became of the node.
-local held = tonumber(redis.call('ZSCORE', leases, token) or nil)
-if held and held % 10 ~= 9 and held > now * 10 + 9 then
-  return {'already', math.floor(held / 10)}
+local score = redis.call('ZSCORE', leases, token)
+if score and -score % 10 ~= 9 and -score > now * 10 + 9 then
+  return {'already', math.floor(-score / 10)}
 end
-if held then
+if score then
   return {'spent'}
 end
 local r = redis.call('HMGET', record, 'version', 'open', 'fresh_until', 'reign', 'hold_until', 'max')
@@ -74,5 +74,5 @@ end
 if used >= tonumber(r[6]) then
   return {'full', used, tonumber(r[6])}
 end
-redis.call('ZADD', leases, till .. '0', token)
+redis.call('ZADD', leases, '-' .. till .. '0', token)
 return 'granted ' .. till .. ' ' .. (used + 1)

@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 /// All that a scheduler's user needs: these commands, and only our keys.
 const RIGHTS: &str = "resetkeys resetchannels ~lingua:v1:* -@all \
-     +eval +evalsha +info +time +set +get +del +unlink +pttl +pexpire +pexpireat \
+     +eval +evalsha +info +time +set +get +append +del +unlink +pttl +pexpire +pexpireat \
      +hset +hget +hmget +sadd +srem +smembers +zadd +zrem +zscore +zmscore +zcount +zrangebyscore \
      +zremrangebyscore +zremrangebyrank +xadd +xdel +xlen +xread +xrange +xrevrange";
 

@@ -460,7 +460,7 @@ impl Run {
         };
         let left = self.deadline.saturating_duration_since(now);
         let now_ms = shared.clock.now().as_millis();
-        let events = self.job.events.clone();
+        let events = self.ears.clone();
         let acks = slot.node.lock().link.as_ref().is_some_and(|link| link.supports.ack);
         let assign = Assign {
             job: wire,

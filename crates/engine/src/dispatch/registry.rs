@@ -22,7 +22,8 @@ pub struct Job {
     pub id: JobId,
     /// Whose conversation it belongs to.
     pub session: SessionKey,
-    pub(super) events: mpsc::Sender<JobEvent>,
+    /// Until it ends: an ended job is kept for a while, its mailbox is not.
+    events: Mutex<Option<mpsc::Sender<JobEvent>>>,
     view: Mutex<View>,
     changed: Notify,
 }
@@ -93,6 +94,7 @@ impl Job {
             ended: None,
             elsewhere: None,
         };
+        let events = Mutex::new(Some(events));
         Job { id, session, events, view: Mutex::new(view), changed: Notify::new() }
     }
 
@@ -105,6 +107,10 @@ impl Job {
         let answer = change(&mut self.view.lock());
         self.changed.notify_waiters();
         answer
+    }
+
+    pub(super) fn close_ears(&self) {
+        self.events.lock().take();
     }
 
     /// One step of the job machine. A step that is not legal changes nothing and is a mistake of
@@ -157,7 +163,9 @@ impl Job {
 
     /// Asks that the job be given up. Of one that is over it means nothing.
     pub fn cancel(&self, reason: &'static str) {
-        let _ = self.events.try_send(JobEvent::Cancel { reason });
+        if let Some(events) = &*self.events.lock() {
+            let _ = events.try_send(JobEvent::Cancel { reason });
+        }
     }
 }
 

@@ -41,6 +41,8 @@ pub(super) struct Run {
     pub job: Arc<Job>,
     pub spec: JobSpec,
     pub events: mpsc::Receiver<JobEvent>,
+    /// Where nodes are to say what becomes of it.
+    pub ears: mpsc::Sender<JobEvent>,
     /// The attempts that count; two while hedging, else one or none.
     pub tries: Vec<Try>,
     /// Dispatches that were not refused by their node.
@@ -106,7 +108,7 @@ impl Run {
         d: Arc<Dispatcher>,
         job: Arc<Job>,
         spec: JobSpec,
-        events: mpsc::Receiver<JobEvent>,
+        (ears, events): (mpsc::Sender<JobEvent>, mpsc::Receiver<JobEvent>),
     ) -> Self {
         let began = Instant::now();
         Run {
@@ -117,6 +119,7 @@ impl Run {
             job,
             spec,
             events,
+            ears,
             tries: Vec::new(),
             dispatches: 0,
             rejected: 0,
@@ -167,7 +170,7 @@ impl Run {
                         return ended;
                     }
                 }
-                Ok(None) => unreachable!("the job itself holds a sender"),
+                Ok(None) => unreachable!("the actor itself holds a sender"),
                 Err(_) => {
                     if let Some(ended) = self.on_time(Instant::now()).await {
                         return ended;
@@ -229,7 +232,7 @@ impl Run {
             }
             JobEvent::Partial { body, .. } => {
                 self.acked(i, now);
-                self.job.change(|view| view.partial = Some(body));
+                self.job.change(|view| view.partial = Some(*body));
                 None
             }
             JobEvent::NodeBack { .. } if self.tries[i].gone => {
@@ -252,8 +255,8 @@ impl Run {
                 self.failed(i, Failed { refusal, blame: true, freed: true }).await
             }
             JobEvent::TurnClosed { .. } => Some(self.answered(i, no_text()).await),
-            JobEvent::Reject { reason, .. } => self.rejected(i, reason).await,
-            JobEvent::Result { result, .. } => match result {
+            JobEvent::Reject { reason, .. } => self.rejected(i, *reason).await,
+            JobEvent::Result { result, .. } => match *result {
                 NodeResult::Success(body) => Some(self.answered(i, Ended::Done(body)).await),
                 NodeResult::Empty { body, reason } => {
                     Some(self.answered(i, Ended::Empty { body: Some(body), reason }).await)
@@ -631,6 +634,7 @@ impl Run {
         let now_ms = self.d.shared.clock.now().as_millis();
         self.over = true;
         self.d.shared.metrics.open_jobs.dec();
+        self.job.close_ears();
         self.job.change(|view| {
             view.state = match &ended {
                 Ended::Done(_) | Ended::Empty { .. } => JobState::Done,

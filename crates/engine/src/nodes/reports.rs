@@ -71,7 +71,7 @@ impl Nodes {
                 return Heard::Taken;
             }
             JobReport::Ack | JobReport::Started => JobEvent::Ack { attempt },
-            JobReport::Reject(reason) => JobEvent::Reject { attempt, reason },
+            JobReport::Reject(reason) => JobEvent::Reject { attempt, reason: Box::new(reason) },
             JobReport::Partial(body) => {
                 let lease = inner.lease;
                 let held = inner.held.get_mut(&job).expect("found above");
@@ -85,13 +85,13 @@ impl Nodes {
                 if ears.capacity() <= FOR_ENDINGS {
                     return Heard::Taken;
                 }
-                JobEvent::Partial { attempt, body }
+                JobEvent::Partial { attempt, body: Box::new(body) }
             }
             JobReport::Result(result) => {
                 if !supports.any() {
                     inner.close_turn(&job);
                 }
-                JobEvent::Result { attempt, result }
+                JobEvent::Result { attempt, result: Box::new(result) }
             }
         };
         match ears.try_send(event) {

@@ -2,7 +2,9 @@
 //!
 //! The connection is the node's identity. What it says about jobs goes to the engine as it is read,
 //! what the engine wants of it is written in batches, and when the task ends for whatever reason
-//! the engine knows that the node is gone.
+//! the engine knows that the node is gone. `speaking_of_itself` is what it says of itself.
+
+mod speaking_of_itself;
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,12 +13,10 @@ use std::time::Duration;
 
 use axum::extract::ws::{Utf8Bytes, WebSocket};
 use bytes::Bytes;
-use lingua_core::NodeId;
-use lingua_core::node::{Health, NodeProfile};
 use lingua_core::outcome::Code;
 use lingua_engine::Engine;
 use lingua_engine::job::{Assign, Refusal, ToNode};
-use lingua_engine::nodes::{Connection, Heartbeat, Nodes, Register, Supports};
+use lingua_engine::nodes::{Connection, Nodes, Supports};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ use super::limits::{Offences, Rate};
 use super::outbound::{Close, End, Event, Wire};
 use crate::listener::Peer;
 use crate::wire::capability::Abilities;
-use crate::wire::node::{self, AboutItself, FromNode};
+use crate::wire::node::{self, FromNode};
 
 /// For the first message to arrive.
 const FIRST_MESSAGE: Duration = Duration::from_secs(10);
@@ -149,13 +149,10 @@ impl NodeSocket {
             let goes = match event {
                 Event::Text(text) => self.on_text(text).await,
                 Event::Binary => {
-                    self.alive_at = Instant::now();
-                    self.offence(Refusal::new(Code::UnsupportedMessage, "nodes send text frames"))
+                    let refusal = Refusal::new(Code::UnsupportedMessage, "nodes send text frames");
+                    self.hear(Instant::now()).and_then(|()| self.offence(refusal))
                 }
-                Event::Alive => {
-                    self.alive_at = Instant::now();
-                    Ok(())
-                }
+                Event::Alive => self.hear(Instant::now()),
                 Event::Outgoing(message) => self.on_outgoing(message),
                 Event::Written => {
                     self.unsent.drain(..).for_each(|assign| assign.sent());
@@ -170,14 +167,21 @@ impl NodeSocket {
         }
     }
 
+    /// Something came, whatever it is.
+    fn hear(&mut self, now: Instant) -> Goes {
+        self.alive_at = now;
+        if self.rate.take(now) {
+            return Ok(());
+        }
+        let detail = format!("more than {MAX_MESSAGES} messages a second");
+        self.refuse(&Refusal::new(Code::RateLimited, &detail));
+        Err(Close::new(1008, detail))
+    }
+
     async fn on_text(&mut self, text: Utf8Bytes) -> Goes {
         let now = Instant::now();
-        (self.alive_at, self.spoke_at) = (now, Some(now));
-        if !self.rate.take(now) {
-            let detail = format!("more than {MAX_MESSAGES} messages a second");
-            self.refuse(&Refusal::new(Code::RateLimited, &detail));
-            return Err(Close::new(1008, detail));
-        }
+        self.hear(now)?;
+        self.spoke_at = Some(now);
         let whole = || match text.len() {
             ..COPY_BELOW => Bytes::copy_from_slice(text.as_bytes()),
             _ => Bytes::from(text.clone()),
@@ -207,150 +211,6 @@ impl NodeSocket {
                 self.engine.nodes.note_error(connection, &code, &message);
                 Ok(())
             }
-        }
-    }
-
-    /// The node says who it is, for the first time or once more.
-    async fn register(&mut self, mut said: AboutItself) -> Goes {
-        let node = match self.name(said.node_id.as_deref()) {
-            Ok(node) => node,
-            Err(refusal) => return self.offence(refusal),
-        };
-        let mut abilities = Abilities::default();
-        said.put_over(&mut abilities);
-        let declaration = abilities.declaration(self.engine.settings().default_max_slots);
-        let read = declaration.and_then(|declared| Ok((declared, said.health()?, said.running()?)));
-        let (declaration, health, running) = match read {
-            Ok(read) => read,
-            Err(refusal) => return self.offence(refusal),
-        };
-        let out = match &self.outbox {
-            Ok(strong) => Some(strong.clone()),
-            Err(weak) => weak.upgrade(),
-        };
-        let Some(out) = out else { return Err(superseded()) };
-        let (reports, running) = (running.is_some(), running);
-        let (jobs, strangers) = running.map(|r| (r.jobs, r.strangers)).unzip();
-        let supports = said.supports();
-        let wish = Register {
-            node,
-            declaration,
-            health: health.unwrap_or_else(|| health_of(&abilities)),
-            supports,
-            out,
-            reports,
-            running: jobs,
-            detail: said.detail(),
-        };
-        let over = self.present.connection.as_ref();
-        let registered = match self.engine.nodes.register_over(wish, over).await {
-            Ok(registered) => registered,
-            Err(refusal) => {
-                let blocked = refusal.code == Code::Forbidden;
-                let close = Close::new(1008, refusal.detail.clone());
-                return self.offence(refusal).and(if blocked { Err(close) } else { Ok(()) });
-            }
-        };
-        let mut ack = String::new();
-        node::register_ack(&registered, &mut ack);
-        self.wire.send(ack);
-        self.cancel_strangers(strangers.unwrap_or_default());
-        self.present.connection = Some(registered.connection);
-        if let Ok(strong) = &self.outbox {
-            self.outbox = Err(strong.downgrade());
-        }
-        (self.supports, self.abilities) = (supports, abilities);
-        self.says_health = health.is_some();
-        Ok(())
-    }
-
-    /// The name that the node registers under.
-    fn name(&self, said: Option<&str>) -> Result<NodeId, Refusal> {
-        let invalid = |detail: String| Refusal::new(Code::InvalidMessage, detail);
-        let said = said
-            .map(|id| NodeId::new(id).map_err(|error| invalid(format!("node_id: {error}"))))
-            .transpose()?;
-        let own = self.present.connection.as_ref().map(|connection| connection.node_id().clone());
-        match (said, own) {
-            (Some(said), Some(own)) if said != own => {
-                Err(invalid(format!("node_id: this connection is {own}'s")))
-            }
-            (Some(name), _) | (None, Some(name)) => Ok(name),
-            (None, None) => Ok(self.fresh_name()),
-        }
-    }
-
-    fn fresh_name(&self) -> NodeId {
-        loop {
-            let chance = self.engine.chance().bits() as u32;
-            let name = NodeId::new(format!("node-{chance:08X}")).expect("within an id's letters");
-            if self.engine.node_view(&name).is_none() {
-                return name;
-            }
-        }
-    }
-
-    fn heartbeat(&mut self, mut said: AboutItself) -> Goes {
-        let Some(connection) = &self.present.connection else { return Ok(()) };
-        if let Some(id) = said.node_id.as_deref().filter(|id| *id != self.present.name()) {
-            let detail =
-                format!("node_id: this connection is {}'s, not {id:?}'s", self.present.name());
-            return self.offence(Refusal::new(Code::InvalidMessage, detail));
-        }
-        let (health, running) = match said.health().and_then(|health| Ok((health, said.running()?)))
-        {
-            Ok(read) => read,
-            Err(refusal) => return self.offence(refusal),
-        };
-        let mut abilities = self.abilities.clone();
-        said.put_over(&mut abilities);
-        let changed = abilities != self.abilities;
-        let declared =
-            changed.then(|| abilities.declaration(self.engine.settings().default_max_slots));
-        // A word about its abilities that cannot be is refused; that it lives is true all the same.
-        let (declaration, refusal) = match declared.map(|declared| declared.and_then(checked)) {
-            None => (None, None),
-            Some(Ok(declaration)) => (Some(declaration), None),
-            Some(Err(refusal)) => (None, Some(refusal)),
-        };
-        self.says_health |= health.is_some();
-        let follows = changed && refusal.is_none() && !self.says_health;
-        let (jobs, strangers) = running.map(|running| (running.jobs, running.strangers)).unzip();
-        let usage = said.usage();
-        let beat = Heartbeat {
-            declaration,
-            health: health.or_else(|| follows.then(|| health_of(&abilities))),
-            running: jobs,
-            cpu_percent: usage.cpu_percent,
-            gpu_percent: usage.gpu_percent,
-            mem_percent: usage.mem_percent,
-        };
-        let taken = self.engine.nodes.heartbeat(connection, beat);
-        self.cancel_strangers(strangers.unwrap_or_default());
-        if let Err(refusal) = taken {
-            self.refuse(&refusal);
-            return Ok(());
-        }
-        if self.supports.any() {
-            let mut ack = String::new();
-            node::heartbeat_ack(self.engine.now_ms(), &mut ack);
-            self.wire.send(ack);
-        }
-        match refusal {
-            Some(refusal) => self.offence(refusal),
-            None => {
-                self.abilities = abilities;
-                Ok(())
-            }
-        }
-    }
-
-    /// What cannot be a job of ours is stopped like one that we no longer know.
-    fn cancel_strangers(&mut self, strangers: Vec<(String, u32)>) {
-        for (job, attempt) in strangers {
-            let mut cancel = String::new();
-            node::cancel_stranger(&job, attempt, &mut cancel);
-            self.wire.send(cancel);
         }
     }
 
@@ -430,21 +290,4 @@ impl NodeSocket {
 
 fn superseded() -> Close {
     Close::new(4001, "a newer connection of this node took over")
-}
-
-/// A node that does not speak of its health is ready once it can repair what it hears.
-fn health_of(abilities: &Abilities) -> Health {
-    match abilities.semantic_core_ready {
-        Some(false) => Health::Registering,
-        _ => Health::Ready,
-    }
-}
-
-/// Refuses what a profile cannot be made of.
-fn checked(
-    declaration: lingua_core::node::Declaration,
-) -> Result<lingua_core::node::Declaration, Refusal> {
-    NodeProfile::from_declaration(declaration.clone())
-        .map(|_| declaration)
-        .map_err(|error| Refusal::new(Code::InvalidCapability, error.to_string()))
 }

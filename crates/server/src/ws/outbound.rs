@@ -196,15 +196,15 @@ impl<M> Wire<M> {
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event<M>> {
         loop {
-            let asks = self.has_room() && self.reads < READS_BEFORE_WRITE;
-            if asks {
-                if let Poll::Ready(event) = self.poll_read(cx) {
-                    self.reads += 1;
-                    return Poll::Ready(event);
-                }
-                if let Poll::Ready(message) = self.outbox.poll_recv(cx) {
-                    return Poll::Ready(Event::Outgoing(message));
-                }
+            let reads = self.has_room() && self.reads < READS_BEFORE_WRITE;
+            if reads && let Poll::Ready(event) = self.poll_read(cx) {
+                self.reads += 1;
+                return Poll::Ready(event);
+            }
+            if self.has_room()
+                && let Poll::Ready(message) = self.outbox.poll_recv(cx)
+            {
+                return Poll::Ready(Event::Outgoing(message));
             }
             self.reads = 0;
             match self.poll_write(cx) {
@@ -217,7 +217,7 @@ impl<M> Wire<M> {
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
             // Who was not asked above is asked before we go to sleep, unless there is no room.
-            if asks || !self.has_room() {
+            if reads || !self.has_room() {
                 return self.poll_timer(cx);
             }
         }

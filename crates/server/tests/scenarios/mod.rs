@@ -44,6 +44,7 @@ macro_rules! scenarios {
                 a_node_that_can_do_nothing_is_refused_and_may_try_again,
                 heartbeats_are_answered_to_nodes_that_understand_it,
                 a_warming_node_gets_jobs_once_it_is_warm,
+                a_quiet_node_is_pinged,
                 a_close_is_answered,
                 the_newest_connection_wins_and_the_older_is_told,
                 the_end_of_the_scheduler_is_said_with_a_pause,

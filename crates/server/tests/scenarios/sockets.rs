@@ -165,6 +165,14 @@ pub async fn a_warming_node_gets_jobs_once_it_is_warm(on: On) {
     app.finish().await;
 }
 
+pub async fn a_quiet_node_is_pinged(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut quiet = raw(&app, "quiet", 1).await;
+    let heard = tokio::time::timeout(Duration::from_secs(25), quiet.next()).await;
+    assert!(matches!(heard.unwrap().unwrap().unwrap(), Message::Ping(_)));
+    app.finish().await;
+}
+
 pub async fn a_close_is_answered(on: On) {
     let app = TestApp::start(on, calm()).await;
     let node = scripted(&app, "a").await;

@@ -77,12 +77,8 @@ impl OwnerTable for MemoryStore {
         let replaced = previous
             .filter(|owner| owner.until > now && owner.instance != *instance)
             .map(|owner| owner.instance.clone());
-        sessions.put(
-            now,
-            hash,
-            session,
-            Owner { instance: instance.clone(), epoch, until: now + ttl },
-        );
+        let owner = Owner { instance: instance.clone(), epoch, until: now + ttl };
+        sessions.put(now, hash, session, owner);
         Ok(Claimed { epoch, replaced })
     }
 
@@ -99,12 +95,8 @@ impl OwnerTable for MemoryStore {
         if let Err(Fenced::Superseded { epoch }) = sessions.fenced(now, hash, session, epoch) {
             return Ok(Fenced::Superseded { epoch });
         }
-        sessions.put(
-            now,
-            hash,
-            session,
-            Owner { instance: instance.clone(), epoch, until: now + ttl },
-        );
+        let owner = Owner { instance: instance.clone(), epoch, until: now + ttl };
+        sessions.put(now, hash, session, owner);
         Ok(Fenced::Done)
     }
 

@@ -94,8 +94,10 @@ impl<T> Slab<T> {
     /// Drops the value and leaves its place to the next.
     pub(super) fn remove(&mut self, place: Place) {
         let chunk = &mut self.chunks[place.chunk() as usize];
-        let room = chunk.room.as_mut().expect("a place is good until its value is removed");
-        room.0[usize::from(place.slot())] = Slot::Vacant(chunk.vacant);
+        match chunk.room.as_mut().map(|room| &mut room.0[usize::from(place.slot())]) {
+            Some(slot @ Slot::Taken(_)) => *slot = Slot::Vacant(chunk.vacant),
+            _ => unreachable!("a place is good until its value is removed"),
+        }
         chunk.vacant = place.slot();
         if usize::from(chunk.taken) == CHUNK {
             self.roomy.push(place.chunk());
@@ -189,6 +191,16 @@ mod tests {
             assert_eq!((rooms(&slab), slab.spare), (SPARE_CHUNKS, SPARE_CHUNKS));
         }
         assert_eq!(slab.chunks.len(), 100, "the numbers of chunks are used again");
+    }
+
+    #[test]
+    #[should_panic(expected = "good until its value is removed")]
+    fn a_place_is_not_left_twice() {
+        let mut slab = Slab::default();
+        let place = slab.insert(1);
+        slab.insert(2);
+        slab.remove(place);
+        slab.remove(place);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lingua_core::job::JobState;
 use lingua_core::lang::{Lang, LangSet};
 use lingua_core::node::{Declaration, Health, NodeProfile};
 use lingua_core::slots::SPENT_RETENTION;
@@ -10,7 +11,7 @@ use lingua_core::{InstanceId, JobId, LeaseToken, NodeId, SessionId, SessionKey, 
 use super::*;
 use crate::backend::Instance;
 use crate::bus::{Announce, InstanceBus};
-use crate::jobs::{Create, JobBook, NewJob};
+use crate::jobs::{Assignment, Create, EndedBy, Ending, Finish, JobBook, NewJob};
 use crate::nodes::{Claim, NodeDirectory, ProfileVersion, Put, Registration, Vitals};
 use crate::once::{Name, OnceWindow, Rate, Take};
 use crate::slots::{Reserve, SlotLedger, Wish};
@@ -90,6 +91,38 @@ async fn forgotten_jobs_make_room_for_new_ones() {
         assert!(matches!(store.create(&new).await.unwrap(), Create::Created { .. }));
     }
     assert!(store.jobs.size() < 600, "2 s of 100 a second, and some: {}", store.jobs.size());
+}
+
+#[tokio::test]
+async fn a_record_tells_an_assignment_as_it_was_given() {
+    let (store, session) = (MemoryStore::new(Clock::manual()), session());
+    for (n, token_job) in [(1, 1), (2, 99)] {
+        let first = Assignment {
+            node: NodeId::new("n").unwrap(),
+            token: LeaseToken { job: job(token_job), ..token(n) },
+        };
+        let new = NewJob {
+            id: job(n),
+            session: &session,
+            epoch: None,
+            first: Some(first.clone()),
+            deadline_in: SECOND,
+            keep_for: SECOND,
+        };
+        assert!(matches!(store.create(&new).await.unwrap(), Create::Created { .. }));
+        let other =
+            Assignment { token: LeaseToken { job: job(77), ..first.token }, ..first.clone() };
+        let failed = Ending { state: JobState::Failed, code: "WHY".to_owned() };
+        let by = EndedBy::Assignment(other);
+        assert_eq!(
+            store.finish(&job(n), &by, &failed).await.unwrap(),
+            Finish::Stale { attempt: 1 }
+        );
+        let by = EndedBy::Assignment(first.clone());
+        assert_eq!(store.finish(&job(n), &by, &failed).await.unwrap(), Finish::Finished);
+        let record = JobBook::get(&store, &job(n)).await.unwrap().unwrap();
+        assert_eq!((record.assignment, record.code.as_str()), (Some(first), "WHY"));
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,172 @@
+//! What a node says of itself: who it is, what it can do, that it lives.
+
+use lingua_core::NodeId;
+use lingua_core::node::{Declaration, Health, NodeProfile};
+use lingua_core::outcome::Code;
+use lingua_engine::job::Refusal;
+use lingua_engine::nodes::{Heartbeat, Register};
+
+use super::{Close, Goes, NodeSocket, superseded};
+use crate::wire::capability::Abilities;
+use crate::wire::node::{self, AboutItself};
+
+impl NodeSocket {
+    /// The node says who it is, for the first time or once more.
+    pub(super) async fn register(&mut self, mut said: AboutItself) -> Goes {
+        let node = match self.name(said.node_id.as_deref()) {
+            Ok(node) => node,
+            Err(refusal) => return self.offence(refusal),
+        };
+        let mut abilities = Abilities::default();
+        said.put_over(&mut abilities);
+        let declaration = abilities.declaration(self.engine.settings().default_max_slots);
+        let read = declaration.and_then(|declared| Ok((declared, said.health()?, said.running()?)));
+        let (declaration, health, running) = match read {
+            Ok(read) => read,
+            Err(refusal) => return self.offence(refusal),
+        };
+        let out = match &self.outbox {
+            Ok(strong) => Some(strong.clone()),
+            Err(weak) => weak.upgrade(),
+        };
+        let Some(out) = out else { return Err(superseded()) };
+        let (reports, running) = (running.is_some(), running);
+        let (jobs, strangers) = running.map(|r| (r.jobs, r.strangers)).unzip();
+        let supports = said.supports();
+        let wish = Register {
+            node,
+            declaration,
+            health: health.unwrap_or_else(|| health_of(&abilities)),
+            supports,
+            out,
+            reports,
+            running: jobs,
+            detail: said.detail(),
+        };
+        let over = self.present.connection.as_ref();
+        let registered = match self.engine.nodes.register_over(wish, over).await {
+            Ok(registered) => registered,
+            Err(refusal) => {
+                let blocked = refusal.code == Code::Forbidden;
+                let close = Close::new(1008, refusal.detail.clone());
+                return self.offence(refusal).and(if blocked { Err(close) } else { Ok(()) });
+            }
+        };
+        let mut ack = String::new();
+        node::register_ack(&registered, &mut ack);
+        self.wire.send(ack);
+        self.cancel_strangers(strangers.unwrap_or_default());
+        self.present.connection = Some(registered.connection);
+        if let Ok(strong) = &self.outbox {
+            self.outbox = Err(strong.downgrade());
+        }
+        (self.supports, self.abilities) = (supports, abilities);
+        self.says_health = health.is_some();
+        Ok(())
+    }
+
+    /// The name that the node registers under.
+    fn name(&self, said: Option<&str>) -> Result<NodeId, Refusal> {
+        let invalid = |detail: String| Refusal::new(Code::InvalidMessage, detail);
+        let said = said
+            .map(|id| NodeId::new(id).map_err(|error| invalid(format!("node_id: {error}"))))
+            .transpose()?;
+        let own = self.present.connection.as_ref().map(|connection| connection.node_id().clone());
+        match (said, own) {
+            (Some(said), Some(own)) if said != own => {
+                Err(invalid(format!("node_id: this connection is {own}'s")))
+            }
+            (Some(name), _) | (None, Some(name)) => Ok(name),
+            (None, None) => Ok(self.fresh_name()),
+        }
+    }
+
+    fn fresh_name(&self) -> NodeId {
+        loop {
+            let chance = self.engine.chance().bits() as u32;
+            let name = NodeId::new(format!("node-{chance:08X}")).expect("within an id's letters");
+            if self.engine.node_view(&name).is_none() {
+                return name;
+            }
+        }
+    }
+
+    pub(super) fn heartbeat(&mut self, mut said: AboutItself) -> Goes {
+        let Some(connection) = &self.present.connection else { return Ok(()) };
+        if let Some(id) = said.node_id.as_deref().filter(|id| *id != self.present.name()) {
+            let detail =
+                format!("node_id: this connection is {}'s, not {id:?}'s", self.present.name());
+            return self.offence(Refusal::new(Code::InvalidMessage, detail));
+        }
+        let (health, running) = match said.health().and_then(|health| Ok((health, said.running()?)))
+        {
+            Ok(read) => read,
+            Err(refusal) => return self.offence(refusal),
+        };
+        let mut abilities = self.abilities.clone();
+        said.put_over(&mut abilities);
+        let changed = abilities != self.abilities;
+        let declared =
+            changed.then(|| abilities.declaration(self.engine.settings().default_max_slots));
+        // A word about its abilities that cannot be is refused; that it lives is true all the same.
+        let (declaration, refusal) = match declared.map(|declared| declared.and_then(checked)) {
+            None => (None, None),
+            Some(Ok(declaration)) => (Some(declaration), None),
+            Some(Err(refusal)) => (None, Some(refusal)),
+        };
+        self.says_health |= health.is_some();
+        let follows = changed && refusal.is_none() && !self.says_health;
+        let (jobs, strangers) = running.map(|running| (running.jobs, running.strangers)).unzip();
+        let usage = said.usage();
+        let beat = Heartbeat {
+            declaration,
+            health: health.or_else(|| follows.then(|| health_of(&abilities))),
+            running: jobs,
+            cpu_percent: usage.cpu_percent,
+            gpu_percent: usage.gpu_percent,
+            mem_percent: usage.mem_percent,
+        };
+        let taken = self.engine.nodes.heartbeat(connection, beat);
+        self.cancel_strangers(strangers.unwrap_or_default());
+        if let Err(refusal) = taken {
+            self.refuse(&refusal);
+            return Ok(());
+        }
+        if self.supports.any() {
+            let mut ack = String::new();
+            node::heartbeat_ack(self.engine.now_ms(), &mut ack);
+            self.wire.send(ack);
+        }
+        match refusal {
+            Some(refusal) => self.offence(refusal),
+            None => {
+                self.abilities = abilities;
+                Ok(())
+            }
+        }
+    }
+
+    /// What cannot be a job of ours is stopped like one that we no longer know.
+    fn cancel_strangers(&mut self, strangers: Vec<(String, u32)>) {
+        for (job, attempt) in strangers {
+            let mut cancel = String::new();
+            node::cancel_stranger(&job, attempt, &mut cancel);
+            self.wire.send(cancel);
+        }
+    }
+}
+
+/// A node that does not speak of its health is ready once it can repair what it hears.
+fn health_of(abilities: &Abilities) -> Health {
+    match abilities.semantic_core_ready {
+        Some(false) => Health::Registering,
+        _ => Health::Ready,
+    }
+}
+
+/// Refuses what a profile cannot be made of.
+fn checked(declaration: Declaration) -> Result<Declaration, Refusal> {
+    NodeProfile::from_declaration(declaration.clone())
+        .map(|_| declaration)
+        .map_err(|error| Refusal::new(Code::InvalidCapability, error.to_string()))
+}
