@@ -74,6 +74,7 @@ impl Engine {
         let nodes = Arc::new(Nodes::new(Arc::clone(&shared), Arc::clone(&waiting)));
         let jobs = Arc::new(Dispatcher::new(Arc::clone(&shared), Arc::clone(&nodes), waiting));
         let clockwork = Clockwork(vec![
+            tasks::spawn("secret", shared.secret.clone().keep(shared.store.clone())),
             tasks::spawn("nodes", Arc::clone(&nodes).watch()),
             tasks::spawn("lines", Arc::clone(&jobs).watch_lines()),
             tasks::spawn("deadlines", Arc::clone(&jobs).sweep()),

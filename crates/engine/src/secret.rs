@@ -5,11 +5,24 @@
 //! as its nonce alone. Every instance of one store has the same secret, so that any of them
 //! understands what a node says about a job that another instance sent.
 
+use std::time::Duration;
+
 use lingua_core::{JobId, LeaseToken, SessionId, SessionKey};
+use lingua_store::Backend;
+use lingua_store::once::{Agreed, Name};
+
+use crate::chance::Chance;
+
+/// How long a store keeps the secret that nobody asks for.
+const KEEP: Duration = lingua_store::error::MAX_DURATION;
 
 /// Shared by all instances of one store. It is in no log and on no wire.
 #[derive(Clone)]
-pub struct Secret([u8; 32]);
+pub struct Secret {
+    key: [u8; 32],
+    /// What the key grew from, to tell it to a store that lost it; `None` of a secret for tests.
+    seed: Option<Agreed>,
+}
 
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -20,19 +33,49 @@ impl std::fmt::Debug for Secret {
 impl Secret {
     /// The secret grown from what the instances agreed on.
     pub fn from_seed(seed: &[u8]) -> Self {
-        Secret(blake3::derive_key("lingua scheduler wire names v1", seed))
+        let key = blake3::derive_key("lingua scheduler wire names v1", seed);
+        Secret { key, seed: None }
+    }
+
+    /// The secret of the instances of this store: the first one's proposal. Asked again every day
+    /// by every instance, it lasts while one of them runs.
+    pub async fn agree(store: &Backend, chance: Chance) -> lingua_store::Result<Self> {
+        let seed = format!("{:032x}{:032x}", chance.nonce(), chance.nonce());
+        let agreed = store.once.agree(&name(), &Agreed::new(seed)?, KEEP).await?;
+        Ok(Secret { seed: Some(agreed.clone()), ..Secret::from_seed(agreed.as_str().as_bytes()) })
+    }
+
+    /// Keeps the store's copy alive, and brings it back when the store lost it. Runs until the
+    /// engine ends.
+    pub(crate) async fn keep(self, store: Backend) {
+        let Some(seed) = self.seed else { return std::future::pending().await };
+        let mut status = store.status.clone();
+        loop {
+            match store.once.agree(&name(), &seed, KEEP).await {
+                Ok(agreed) if agreed != seed => tracing::warn!(
+                    "another instance has another secret: nodes that move between the two are told \
+                     to stop what they run; restart one of the two"
+                ),
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%error, "the secret is kept alive later"),
+            }
+            let changed = tokio::time::timeout(KEEP / 7, status.changed()).await;
+            if matches!(changed, Ok(Err(_))) {
+                return;
+            }
+        }
     }
 
     /// The id under which nodes know the job; of such an id, the job's own.
     pub fn masked(&self, job: JobId) -> JobId {
-        let digest = blake3::keyed_hash(&self.0, job.digest_part());
+        let digest = blake3::keyed_hash(&self.key, job.digest_part());
         let bits = digest.as_bytes().first_chunk::<8>().expect("a hash has 32 bytes");
         job.masked(u64::from_le_bytes(*bits))
     }
 
     /// The session as a node sees it in this turn.
     pub fn session_alias(&self, session: &SessionKey, turn: &str) -> SessionId {
-        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
         for part in [session.tenant().as_str(), session.session().as_str(), turn] {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
@@ -43,7 +86,7 @@ impl Secret {
 
     /// A mark on `text` that only holders of the secret can make.
     pub fn sign(&self, text: &str) -> String {
-        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(b"signature");
         hasher.update(text.as_bytes());
         hasher.finalize().to_hex()[..32].to_owned()
@@ -54,6 +97,10 @@ impl Secret {
         let right = blake3::hash(self.sign(text).as_bytes());
         right == blake3::hash(mark.as_bytes())
     }
+}
+
+fn name() -> Name {
+    Name::new("names-for-strangers").expect("within a name's letters")
 }
 
 /// What a node is told as the name of its lease: the nonce, without the job.

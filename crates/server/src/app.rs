@@ -38,7 +38,7 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
             ))
         })?;
         let address = socket.local_addr().context("the listener has no address")?;
-        let engine = start_engine(store, &options);
+        let engine = start_engine(store, &options).await?;
         // Before the greeting: whoever has read it may already send a signal.
         let signals = Signals::listen();
         greet(address, loopback, engine.store());
@@ -51,7 +51,7 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
 }
 
 /// An engine with its clockwork running.
-fn start_engine(store: Backend, options: &Serve) -> Engine {
+async fn start_engine(store: Backend, options: &Serve) -> Result<Engine, Failure> {
     let chance = Chance;
     let id = match &options.instance_id {
         Some(id) => id.clone(),
@@ -63,8 +63,10 @@ fn start_engine(store: Backend, options: &Serve) -> Engine {
         Profile::Stable => Settings::stable(),
         Profile::Fast => Settings::fast(),
     };
-    let secret = Secret::from_seed(&chance.nonce().to_le_bytes());
-    Engine::start(store, instance, settings, secret)
+    let secret = Secret::agree(&store, chance).await.map_err(|error| {
+        Failure::failed(format!("the instances could not agree on a secret: {error}"))
+    })?;
+    Ok(Engine::start(store, instance, settings, secret))
 }
 
 /// The only place that names a backend.

@@ -20,6 +20,11 @@ pub trait OnceWindow: Send + Sync {
     /// Whether one more event fits into the rate of `name` (GCRA: no double burst at the edge of a
     /// window). An event that does not fit is not counted.
     async fn take(&self, name: &Name, rate: Rate) -> Result<Take>;
+
+    /// The value that the first caller proposed under this name: everybody is told the same, for as
+    /// long as somebody asks within `keep_for` of the last question. What a store lost is agreed on
+    /// anew, with whoever asks first.
+    async fn agree(&self, name: &Name, proposal: &Agreed, keep_for: Duration) -> Result<Agreed>;
 }
 
 /// A checked name: `[A-Za-z0-9._:@-]{1,200}`.
@@ -40,6 +45,33 @@ impl Name {
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+/// Something to agree on: 1 to 200 printable ASCII characters. It may be a secret, so it is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Agreed(String);
+
+impl Agreed {
+    /// Checks the text.
+    pub fn new(text: impl Into<String>) -> Result<Self> {
+        let text = text.into();
+        let printable = text.chars().all(|c| c.is_ascii_graphic());
+        if text.is_empty() || text.len() > MAX_NAME_CHARS || !printable {
+            return Err(Error::Invalid("what is agreed on is 1 to 200 printable ASCII characters"));
+        }
+        Ok(Agreed(text))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Agreed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Agreed(..)")
     }
 }
 

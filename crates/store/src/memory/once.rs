@@ -10,13 +10,14 @@ use super::MemoryStore;
 use super::expiring::Expiring;
 use super::sharded::Sharded;
 use crate::error::{Result, checked_ms};
-use crate::once::{Name, OnceWindow, Rate, Take};
+use crate::once::{Agreed, Name, OnceWindow, Rate, Take};
 
-/// Windows and rates do not know each other: the same name may be used for both.
+/// Windows, rates and agreements do not know each other: the same name may be used for all.
 #[derive(Default)]
 pub(super) struct Windows {
     begun: Sharded<Expiring<Name, ()>, 16>,
     rates: Sharded<Expiring<Name, Moment>, 16>,
+    agreed: Sharded<Expiring<Name, Agreed>, 16>,
 }
 
 #[async_trait]
@@ -45,6 +46,15 @@ impl OnceWindow for MemoryStore {
             }
             Err(retry_after) => Ok(Take::Limited { retry_after }),
         }
+    }
+
+    async fn agree(&self, name: &Name, proposal: &Agreed, keep_for: Duration) -> Result<Agreed> {
+        checked_ms(keep_for)?;
+        let now = self.clock.now();
+        let (hash, mut agreed) = self.once.agreed.of(name);
+        let value = agreed.get(now, hash, name).unwrap_or(proposal).clone();
+        agreed.put(now, hash, name.clone(), value.clone(), now + keep_for);
+        Ok(value)
     }
 }
 

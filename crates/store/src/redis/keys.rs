@@ -112,6 +112,10 @@ pub(crate) fn once(name: &Name) -> String {
     format!("{PREFIX}once:{}", name.as_str())
 }
 
+pub(crate) fn agreed(name: &Name) -> String {
+    format!("{PREFIX}agreed:{}", name.as_str())
+}
+
 pub(crate) fn rate(name: &Name) -> String {
     format!("{PREFIX}rate:{}", name.as_str())
 }

@@ -8,9 +8,9 @@ use redis::Value;
 
 use super::connection::Link;
 use super::keys;
-use super::scripts::RATE_TAKE;
+use super::scripts::{ONCE_AGREE, RATE_TAKE};
 use crate::error::{Error, Result, checked_ms};
-use crate::once::{Name, OnceWindow, Rate, Take};
+use crate::once::{Agreed, Name, OnceWindow, Rate, Take};
 
 pub(super) struct RedisOnce {
     link: Link,
@@ -45,6 +45,19 @@ impl OnceWindow for RedisOnce {
         match reply.word() {
             "allowed" => Ok(Take::Allowed),
             "limited" => Ok(Take::Limited { retry_after: Duration::from_millis(reply.number()?) }),
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn agree(&self, name: &Name, proposal: &Agreed, keep_for: Duration) -> Result<Agreed> {
+        let call = self
+            .link
+            .call(&ONCE_AGREE, [keys::agreed(name)])?
+            .arg(proposal.as_str())
+            .arg(checked_ms(keep_for)?);
+        let mut reply = call.run().await?;
+        match reply.word() {
+            "agreed" => Agreed::new(reply.text()?),
             _ => Err(reply.unexpected()),
         }
     }

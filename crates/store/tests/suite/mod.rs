@@ -232,6 +232,9 @@ macro_rules! conformance {
                 a_rate_lets_one_more_through_per_interval,
                 there_is_no_double_burst_at_the_edge_of_a_window,
                 a_rate_outside_its_bounds_is_refused,
+                everybody_is_told_what_the_first_proposed,
+                what_is_agreed_on_lasts_while_somebody_asks,
+                what_cannot_be_agreed_on_is_refused,
             }
             bounds {
                 node_steps_refuse_durations_outside_their_bounds,
