@@ -218,6 +218,7 @@ impl Nodes {
             breaker: Breaker::new(settings.breaker),
             trust: Trust::new(settings.slow_start),
             inhibited_until: None,
+            unsaid_until: None,
             fresh_until: now + heartbeat * 3,
             overdue: false,
             heartbeat,
@@ -255,8 +256,8 @@ impl Nodes {
             vitals,
             known: known.is_some() || running.as_ref().is_some_and(|running| !running.is_empty()),
         };
-        let epoch = match self.shared.store.nodes.put(&id, &registration).await {
-            Ok(Put::Stored { epoch, .. }) => epoch,
+        let (epoch, moved) = match self.shared.store.nodes.put(&id, &registration).await {
+            Ok(Put::Stored { epoch, replaced }) => (epoch, replaced.is_some()),
             Ok(Put::Superseded { .. }) => {
                 return Err(Refusal::new(
                     Code::NodeIdConflict,
@@ -291,6 +292,9 @@ impl Nodes {
             inner.detail = Arc::new(detail);
             inner.gone_at = None;
             inner.alive(now);
+            // What it runs is heard with its first heartbeat, unless it says so at once.
+            let silent = moved && supports.any() && running.is_none();
+            inner.unsaid_until = silent.then(|| now + heartbeat * 2);
             inner.tell_jobs(|attempt| JobEvent::NodeBack { attempt });
             if let Some(running) = running {
                 inner.todo.report = Some(self.running_of(&inner, &running));

@@ -23,6 +23,8 @@ const SLOTS: u32 = 3;
 const DISPATCHERS: usize = 8;
 /// Requests of one dispatcher at the same time: together more than there are slots.
 const AT_ONCE: usize = 32;
+/// By then also a job is over whose instance was killed and whose node never answers.
+const DEADLINE_MS: u64 = 10_000;
 const LASTING: Duration = Duration::from_secs(20);
 
 /// Everything that can go wrong with a node goes wrong now and then.
@@ -68,7 +70,7 @@ async fn dispatch(address: SocketAddr, over: Arc<AtomicBool>) -> (u64, u64) {
                 HttpClient::new(format!("http://{address}")).limit(Duration::from_secs(20));
             let job = json!({
                 "session_id": format!("s-{i}"), "src_lang": "en", "tgt_lang": "zh",
-                "audio": "AAAA", "options": {"wait_ms": 15_000},
+                "audio": "AAAA", "options": {"wait_ms": 15_000, "deadline_ms": DEADLINE_MS},
             });
             while !over.load(Ordering::Relaxed) {
                 let state = match client.post("/v1/dispatch/f2f", &job).await {

@@ -7,9 +7,10 @@ use std::time::Duration;
 use lingua_core::JobId;
 use lingua_core::job::JobState;
 use lingua_core::outcome::Code;
-use lingua_store::jobs::{EndedBy, Ending, Finish};
+use lingua_store::jobs::{Assignment, EndedBy, Ending, Finish};
 
 use super::Dispatcher;
+use crate::job::ToNode;
 
 /// How often overdue jobs are looked for. An instance ends its own jobs itself, and sooner.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -53,9 +54,23 @@ impl Dispatcher {
             self.shared.metrics.swept.inc();
             tracing::info!(job.id = %job, "an orphaned job was ended at its deadline");
             if let Some(assignment) = record.and_then(|record| record.assignment) {
-                self.shared.store.slots.release(&assignment.node, assignment.token).await?;
+                self.stop_orphan(assignment).await?;
             }
         }
         jobs.unwatch(job).await
+    }
+
+    /// The node of an orphaned job may still work on it: only one that was told to stop, and obeys,
+    /// has a slot to give back. Any other keeps it until its lease lapses.
+    async fn stop_orphan(&self, assignment: Assignment) -> lingua_store::Result<()> {
+        let Assignment { node, token } = assignment;
+        let Some(state) = self.nodes.get(&node) else { return Ok(()) };
+        let obeys = state.lock().link.as_ref().is_some_and(|link| link.supports.cancel);
+        let job = self.shared.secret.masked(token.job);
+        let cancel = ToNode::Cancel { job, attempt: token.attempt, reason: "deadline" };
+        if state.tell(cancel) && obeys {
+            self.shared.store.slots.release(&node, token).await?;
+        }
+        Ok(())
     }
 }

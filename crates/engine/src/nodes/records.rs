@@ -12,7 +12,7 @@ use lingua_store::nodes::{Beat, BeatReply, Claim, Put, Registration};
 use lingua_store::slots::{Confirm, Report};
 use tokio::time::Instant;
 
-use super::state::{NodeState, Order, Running, Todo};
+use super::state::{Inner, NodeState, Order, Running, Todo};
 use super::{JobEvent, Nodes};
 use crate::job::ToNode;
 use crate::tasks;
@@ -137,6 +137,9 @@ impl Nodes {
                 Ok(())
             }
             Confirm::Confirmed(confirmed) => {
+                if said && node.lock().unsaid_until.take().is_some() {
+                    self.refresh(node);
+                }
                 for token in running.iter().flatten() {
                     node.renewed(*token, lease);
                 }
@@ -163,7 +166,9 @@ impl Nodes {
         let mut tokens = running.known;
         for (job, attempt) in running.foreign {
             let record = self.shared.store.jobs.get(&job).await?;
-            let current = record.filter(|record| !record.state.is_terminal());
+            // One that does not obey works on; its slot stays its own.
+            let obeys = node.lock().link.as_ref().is_some_and(|link| link.supports.cancel);
+            let current = record.filter(|record| !(obeys && record.state.is_terminal()));
             let token = current.and_then(|record| record.assignment).filter(|assignment| {
                 assignment.node == node.id && assignment.token.attempt == attempt
             });
@@ -290,9 +295,12 @@ impl Nodes {
                     inner.todo.beat = true;
                     changed = true;
                 }
-                if inner.inhibited_until.is_some_and(|until| until <= now) {
-                    inner.inhibited_until = None;
-                    changed = true;
+                let Inner { inhibited_until, unsaid_until, .. } = &mut *inner;
+                for until in [inhibited_until, unsaid_until] {
+                    if until.is_some_and(|until| until <= now) {
+                        *until = None;
+                        changed = true;
+                    }
                 }
                 let gaps = inner.gaps.len();
                 inner.gaps.retain(|(_, until)| *until > now);
@@ -351,7 +359,7 @@ impl NodeState {
     }
 }
 
-impl super::state::Inner {
+impl Inner {
     /// Forgets attempts that were given up and whose leases are over. Says how many.
     fn lapse(&mut self, now: Instant) -> usize {
         let before = self.held.len();

@@ -47,6 +47,9 @@ pub(crate) struct Inner {
     pub trust: Trust,
     /// A send failed: not chosen here until then or its next sign of life.
     pub inhibited_until: Option<Instant>,
+    /// It came from another instance, whose last jobs it may still have without a lease that lasts:
+    /// not chosen until it has said what it runs, at most so long.
+    pub unsaid_until: Option<Instant>,
     /// Its heartbeat is overdue after this.
     pub fresh_until: Instant,
     /// Choosing knows that it is overdue.
@@ -226,7 +229,10 @@ impl Inner {
 
     /// The node as choosing sees it.
     pub fn entry(&self, now: Instant) -> NodeEntry {
-        let inhibited = self.inhibited_until.is_some_and(|until| until > now);
+        let inhibited = [self.inhibited_until, self.unsaid_until]
+            .into_iter()
+            .flatten()
+            .any(|until| until > now);
         let health = match self.health() {
             Health::Ready if inhibited => Health::Degraded,
             other => other,
