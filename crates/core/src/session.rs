@@ -138,12 +138,27 @@ impl<R: Clone> Session<R> {
 
     /// Bytes of speech held, in the buffer and for open jobs.
     pub fn held_bytes(&self) -> usize {
-        self.window.held_bytes() + self.buffer.bytes
+        self.window.held_bytes() + self.buffer.bytes()
     }
 
     /// Utterances whose endings are not all told, without the one in the buffer.
     pub fn open_utterances(&self) -> usize {
         self.window.len()
+    }
+
+    /// Whether there is speech that is not cut yet.
+    pub fn is_collecting(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+
+    /// Keeps no more than so many bytes of endings in case the client did not see them.
+    pub fn forget_endings_beyond(&mut self, bytes: usize, size: impl Fn(&R) -> usize) {
+        self.window.forget_beyond(bytes, size);
+    }
+
+    /// The last piece of speech that was acknowledged.
+    pub fn acked_seq(&self) -> Option<u32> {
+        self.acked_seq
     }
 
     /// The number of the next utterance.
@@ -270,6 +285,7 @@ impl<R: Clone> Session<R> {
         self.connected = true;
         self.timers.disarm(Timer::Resume);
         self.pause.restart(self.now);
+        self.window.seen(last_seen, out);
         out.push(Effect::Resumed {
             next_index: self.next_index(),
             audio_ack: self.acked_seq,

@@ -254,7 +254,8 @@ impl Driver {
             }
             Op::Resumed { stale, unseen } => {
                 let epoch = self.session.epoch() + 1 - 2 * u64::from(stale);
-                let last_seen = self.session.next_index().checked_sub(unseen);
+                // What is saved here is never behind, so no number above the last can have been seen.
+                let last_seen = self.session.next_index().checked_sub(unseen + 1);
                 self.feed(Event::Resumed { epoch, last_seen });
             }
             Op::Drain => self.feed(Event::Drain),
@@ -318,6 +319,7 @@ impl Driver {
         checker.timers.clear();
         checker.connected = false;
         checker.epoch = epoch;
+        checker.inherited = checker.utterances.len() as u64;
         checker.resume_until = Some(self.now + Duration::from_millis(RESUME_MS));
         checker.undisturbed = false;
         for effect in &effects {

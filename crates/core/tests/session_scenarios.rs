@@ -99,7 +99,7 @@ fn cut(effects: &[Effect]) -> Option<&Arc<Utterance>> {
 }
 
 fn words(utterance: &Utterance) -> String {
-    String::from_utf8(utterance.audio.concat()).unwrap()
+    String::from_utf8(utterance.audio.to_vec()).unwrap()
 }
 
 fn told(effects: &[Effect]) -> Vec<(ResultKey, Ending<&'static str>)> {
@@ -613,4 +613,36 @@ fn another_instance_goes_on_where_the_first_one_died() {
     let again = talk.chunk("c", 20, true);
     assert_eq!(cut(&again).unwrap().index, 3, "sent again, it is an utterance of its own");
     assert_eq!(cut(&again).unwrap().epoch, 2, "no key of the first life comes back");
+}
+
+#[test]
+fn a_new_owner_believes_the_client_about_endings_told_behind_what_was_saved() {
+    let mut talk = Talk::new();
+    let index = talk.sentence("acknowledged");
+    talk.assign(key(index), 1);
+    talk.now(Event::NodeAccepted { key: key(index), attempt: 1 });
+    let (saved, now) = (talk.session.saved(), Moment::from_millis(talk.ms));
+    let (session, _) = Session::restore(Settings::default(), saved, 9, [7; 16], now).unwrap();
+    talk.session = session;
+    // It has seen this one's ending, and that of one cut after the save.
+    let effects = talk.now(Event::Resumed { epoch: 9, last_seen: Some(1) });
+    assert_eq!(told(&effects), []);
+    assert_eq!((talk.session.next_index(), talk.session.open_utterances()), (2, 0));
+    talk.now(Event::Resumed { epoch: 10, last_seen: Some(u64::MAX - 1) });
+    assert_eq!(talk.session.next_index(), 2, "nobody has seen so many");
+}
+
+#[test]
+fn endings_kept_in_case_they_were_not_seen_are_bounded_in_bytes() {
+    let mut talk = Talk::new();
+    for text in ["one", "two", "three"] {
+        let index = talk.sentence(text);
+        talk.assign(key(index), 1);
+        talk.answer(key(index), 1, text);
+    }
+    talk.session.forget_endings_beyond(8, |text| text.len());
+    talk.now(Event::Disconnected { epoch: 1 });
+    let effects = talk.now(Event::Resumed { epoch: 2, last_seen: None });
+    assert_eq!(told(&effects), [(key(1), result("two")), (key(2), result("three"))]);
+    assert!(matches!(effects[0], Effect::Resumed { forgotten: Some((0, 0)), .. }));
 }

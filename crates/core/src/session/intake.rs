@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::event::{Effect, Effects, Refusal};
 use super::settings::{MAX_CLIENT_INDICES, MAX_UTTERANCE};
-use super::utterance::{Buffer, CutReason, Routes, Utterance};
+use super::utterance::{CutReason, Routes, Utterance};
 use super::{Phase, Session};
 use crate::ids::TurnId;
 
@@ -30,6 +30,16 @@ pub(super) struct Whole {
     pub audio: Bytes,
     pub duration: Duration,
     pub manual_cut: bool,
+}
+
+/// What becomes an utterance.
+struct Speech {
+    audio: Bytes,
+    duration: Duration,
+    /// The client's numbers of its first and last piece, and the last number before them.
+    seqs: Option<(u32, u32)>,
+    before: Option<u32>,
+    client_index: Option<u64>,
 }
 
 impl<R: Clone> Session<R> {
@@ -75,7 +85,7 @@ impl<R: Clone> Session<R> {
             match self.make_room(bytes.len(), duration, out) {
                 Ok(()) => {
                     self.pressed = false;
-                    self.buffer.push(seq, self.last_seq, bytes, duration);
+                    self.buffer.push(seq, self.last_seq, &bytes, duration);
                 }
                 Err(reason) => self.drop_audio((seq, seq), bytes.len(), reason, out),
             }
@@ -141,7 +151,7 @@ impl<R: Clone> Session<R> {
     pub(super) fn abandon_buffer(&mut self, out: &mut Effects<R>) {
         self.turns.end();
         if let Some(buffer) = self.buffer.take() {
-            self.drop_audio(buffer.seqs, buffer.bytes, Refusal::Abandoned, out);
+            self.drop_audio(buffer.seqs, buffer.bytes(), Refusal::Abandoned, out);
         }
     }
 
@@ -158,7 +168,14 @@ impl<R: Clone> Session<R> {
             self.turns.end();
         }
         let routes = self.routes.clone();
-        Some(self.open_utterance(buffer, None, turn, reason, routes, out))
+        let speech = Speech {
+            duration: buffer.duration,
+            seqs: Some(buffer.seqs),
+            before: buffer.before,
+            client_index: None,
+            audio: buffer.into_speech(),
+        };
+        Some(self.open_utterance(speech, turn, reason, routes, out))
     }
 
     pub(super) fn on_whole(&mut self, whole: Whole, out: &mut Effects<R>) {
@@ -178,10 +195,14 @@ impl<R: Clone> Session<R> {
         let reason = if whole.manual_cut { CutReason::Manual } else { CutReason::Pause };
         // A turn of its own, which leaves the one in the buffer alone.
         let turn = (self.turns.name(self.epoch, self.next_index()), 0);
-        let mut buffer = Buffer::default();
-        buffer.push(0, None, whole.audio, whole.duration);
-        let routes = whole.routes;
-        let index = self.open_utterance(buffer, Some(client_index), turn, reason, routes, out);
+        let speech = Speech {
+            audio: whole.audio,
+            duration: whole.duration,
+            seqs: None,
+            before: None,
+            client_index: Some(client_index),
+        };
+        let index = self.open_utterance(speech, turn, reason, whole.routes, out);
         self.client_indices.push_back((client_index, index));
         if self.client_indices.len() > MAX_CLIENT_INDICES {
             self.client_indices.pop_front();
@@ -211,8 +232,7 @@ impl<R: Clone> Session<R> {
 
     fn open_utterance(
         &mut self,
-        buffer: Buffer,
-        client_index: Option<u64>,
+        speech: Speech,
         (turn, part_index): (TurnId, u32),
         reason: CutReason,
         routes: Routes,
@@ -222,18 +242,17 @@ impl<R: Clone> Session<R> {
         let utterance = Arc::new(Utterance {
             index,
             epoch: self.epoch,
-            client_index,
+            client_index: speech.client_index,
             turn,
             part_index,
             reason,
             routes,
-            audio: buffer.chunks,
-            bytes: buffer.bytes,
-            duration: buffer.duration,
-            seqs: client_index.is_none().then_some(buffer.seqs),
+            audio: speech.audio,
+            duration: speech.duration,
+            seqs: speech.seqs,
             deadline: self.now + self.settings.result_deadline,
         });
-        self.window.open(Arc::clone(&utterance), buffer.before);
+        self.window.open(Arc::clone(&utterance), speech.before);
         out.push(Effect::Dispatch(utterance));
         index
     }

@@ -27,7 +27,13 @@ pub(super) struct Window<R> {
     max_told: usize,
     /// The highest index of which an ending was told and is no longer kept.
     forgotten: Option<u64>,
+    /// It goes on from what an earlier life left.
+    restored: bool,
 }
+
+/// Utterances that a client may have seen the end of after the last word that was left of a life;
+/// what was open then is bounded, and a client that says more is not believed.
+const MAX_BEHIND: u64 = 256;
 
 struct Open<R> {
     index: u64,
@@ -41,6 +47,8 @@ struct Open<R> {
     /// Kept until every job of it is over, so that a retry has something to send.
     audio: Option<Arc<Utterance>>,
     lanes: Vec<LaneState<R>>,
+    /// It was cut in an earlier life of the session.
+    inherited: bool,
 }
 
 struct LaneState<R> {
@@ -102,12 +110,13 @@ impl<R> Window<R> {
             told: VecDeque::new(),
             max_told,
             forgotten: None,
+            restored: false,
         }
     }
 
     /// Takes in an utterance just cut.
     pub fn open(&mut self, utterance: Arc<Utterance>, before: Option<u32>) {
-        self.held_bytes += utterance.bytes;
+        self.held_bytes += utterance.audio.len();
         self.next_index = utterance.index + 1;
         self.open.push_back(Open {
             index: utterance.index,
@@ -119,6 +128,7 @@ impl<R> Window<R> {
             before,
             lanes: (0..utterance.routes.lanes()).map(|_| LaneState::new()).collect(),
             audio: Some(utterance),
+            inherited: false,
         });
     }
 
@@ -150,12 +160,14 @@ impl<R> Window<R> {
             before: None,
             audio: None,
             lanes: lanes.collect(),
+            inherited: true,
         });
     }
 
     /// Goes on at `next_index`. What was told in an earlier life is no longer kept.
     pub fn go_on_at(&mut self, next_index: u64) {
         self.next_index = next_index;
+        self.restored = true;
         let first = self.open.front().map_or(next_index, |open| open.index);
         let told = |open: &&Open<R>| open.lanes.iter().any(LaneState::is_told);
         let partly = self.open.iter().rfind(told).map(|open| open.index);
@@ -330,6 +342,46 @@ impl<R> Window<R> {
         self.forgotten.filter(|last| first <= *last).map(|last| (first, last))
     }
 
+    /// The client has seen every ending up to `last_seen`. Of an earlier life it may know more than
+    /// was left to this one.
+    pub fn seen(&mut self, last_seen: Option<u64>, out: &mut Effects<R>) {
+        // An ending that was told behind the last word that was left: its number is used up.
+        if let Some(last) = last_seen
+            && self.restored
+            && (self.next_index..self.next_index + MAX_BEHIND).contains(&last)
+        {
+            self.next_index = last + 1;
+            self.forgotten = Some(last);
+        }
+        let known = |open: &&mut Open<R>| open.inherited && Some(open.index) <= last_seen;
+        for open in self.open.iter_mut().filter(known) {
+            for (at, lane) in (0..).zip(&mut open.lanes).filter(|(_, lane)| !lane.is_told()) {
+                if lane.waits() {
+                    let key = ResultKey { index: open.index, lane: Lane(at) };
+                    out.push(Effect::CancelJob { key, why: MissingReason::Cancelled });
+                }
+                lane.progress = Progress::Told;
+                self.forgotten = self.forgotten.max(Some(open.index));
+            }
+        }
+        self.release_audio(out);
+    }
+
+    /// Keeps no more than so many bytes of endings that were told.
+    pub fn forget_beyond(&mut self, bytes: usize, size: impl Fn(&R) -> usize) {
+        let of = |told: &Delivery<R>| match &told.ending {
+            Ending::Result(answer) => size(answer),
+            Ending::Missing(_) => 0,
+        };
+        let mut kept: usize = self.told.iter().map(of).sum();
+        while kept > bytes
+            && let Some(oldest) = self.told.front()
+        {
+            kept -= of(oldest);
+            self.forget_oldest();
+        }
+    }
+
     /// Tells again what the client did not see on an earlier connection.
     pub fn tell_again(&mut self, last_seen: Option<u64>, out: &mut Effects<R>)
     where
@@ -382,7 +434,7 @@ impl<R> Window<R> {
     fn release_audio(&mut self, out: &mut Effects<R>) {
         for open in self.open.iter_mut().filter(|open| !open.waits()) {
             if let Some(utterance) = open.audio.take() {
-                self.held_bytes -= utterance.bytes;
+                self.held_bytes -= utterance.audio.len();
                 out.push(Effect::ReleaseAudio { index: open.index });
             }
         }

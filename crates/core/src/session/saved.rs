@@ -5,6 +5,10 @@
 //! and was not told is gone, unless the owner finds it in the job's record). The others fail
 //! explicitly, for their audio lies above the acknowledged piece, so the client sends it again and
 //! it becomes new utterances; were both to go on, a sentence would be told twice.
+//!
+//! What is saved may be a little behind: it must be as new as the last acknowledgement that the
+//! client was told of. Utterances cut since then are not known here, and neither was their speech
+//! acknowledged; of endings told since then the client says itself which it has seen.
 
 use std::collections::VecDeque;
 

@@ -6,10 +6,6 @@ use std::time::Duration;
 /// Target languages of one utterance. Each is a job of its own.
 pub const MAX_LANES: usize = 8;
 
-/// Pieces of one utterance. Pieces of one byte would cost thirty times their size, so their number
-/// is bounded as well; 30 s at a hundred pieces a second still fit.
-pub const MAX_CHUNKS: usize = 4096;
-
 /// The longest utterance any session may ask for, and the longest single piece.
 pub const MAX_UTTERANCE: Duration = Duration::from_secs(30);
 

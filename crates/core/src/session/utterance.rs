@@ -1,13 +1,14 @@
 //! Utterances, and the buffer they are cut from.
 //!
-//! The buffer keeps the pieces as they came, shared and never copied. Cutting takes all of it.
+//! The buffer is one stretch of memory, to which each piece is copied: pieces are small, and one that
+//! was kept as it came would keep the frame that it was read from. Cutting takes all of it.
 
 use std::fmt;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
-use super::settings::{MAX_CHUNKS, MAX_LANES, Settings};
+use super::settings::{MAX_LANES, Settings};
 use crate::eligibility::Route;
 use crate::ids::{TurnId, base32};
 use crate::time::Moment;
@@ -122,10 +123,8 @@ pub struct Utterance {
     pub reason: CutReason,
     /// Into which languages.
     pub routes: Routes,
-    /// The speech, piece by piece.
-    pub audio: Vec<Bytes>,
-    /// Bytes of it.
-    pub bytes: usize,
+    /// The speech.
+    pub audio: Bytes,
     /// How long it is.
     pub duration: Duration,
     /// The client's numbers of its first and last piece, unless sent as a whole.
@@ -149,7 +148,7 @@ impl fmt::Debug for Utterance {
             .field("turn", &self.turn)
             .field("part_index", &self.part_index)
             .field("reason", &self.reason)
-            .field("bytes", &self.bytes)
+            .field("bytes", &self.audio.len())
             .field("duration", &self.duration)
             .field("seqs", &self.seqs)
             .field("deadline", &self.deadline)
@@ -157,11 +156,13 @@ impl fmt::Debug for Utterance {
     }
 }
 
+/// Bytes by which the buffer grows at least.
+const GROWTH: usize = 4 << 10;
+
 /// Speech not yet cut.
 #[derive(Default)]
 pub(super) struct Buffer {
-    pub chunks: Vec<Bytes>,
-    pub bytes: usize,
+    speech: BytesMut,
     pub duration: Duration,
     /// The client's numbers of the first and last piece.
     pub seqs: (u32, u32),
@@ -171,7 +172,11 @@ pub(super) struct Buffer {
 
 impl Buffer {
     pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty()
+        self.speech.is_empty()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.speech.len()
     }
 
     /// Which cap a piece of this size would break, so that the buffer must be cut before it.
@@ -183,9 +188,7 @@ impl Buffer {
     ) -> Option<CutReason> {
         if self.is_empty() {
             None
-        } else if self.bytes + bytes > settings.max_utterance_bytes
-            || self.chunks.len() == MAX_CHUNKS
-        {
+        } else if self.bytes() + bytes > settings.max_utterance_bytes {
             Some(CutReason::MaxBytes)
         } else if self.duration.saturating_add(speech) > settings.max_utterance {
             Some(CutReason::MaxDuration)
@@ -194,15 +197,26 @@ impl Buffer {
         }
     }
 
-    pub fn push(&mut self, seq: u32, before: Option<u32>, bytes: Bytes, speech: Duration) {
+    pub fn push(&mut self, seq: u32, before: Option<u32>, bytes: &[u8], speech: Duration) {
         if self.is_empty() {
             self.seqs.0 = seq;
             self.before = before;
         }
         self.seqs.1 = seq;
-        self.bytes += bytes.len();
         self.duration = self.duration.saturating_add(speech);
-        self.chunks.push(bytes);
+        if self.speech.capacity() - self.speech.len() < bytes.len() {
+            // Left to itself it would double, and half of the memory of all speakers stand empty.
+            self.speech.reserve(bytes.len() + GROWTH.max(self.speech.len() / 4));
+        }
+        self.speech.extend_from_slice(bytes);
+    }
+
+    /// What was said, in memory of its own size.
+    pub fn into_speech(self) -> Bytes {
+        if self.speech.capacity() - self.speech.len() > GROWTH {
+            return Bytes::copy_from_slice(&self.speech);
+        }
+        self.speech.freeze()
     }
 
     /// Everything in it, if there is anything.
