@@ -136,6 +136,12 @@ impl<R: Clone> Session<R> {
         at.ok().map(|at| self.client_indices[at].1)
     }
 
+    /// The client's number of an utterance that it sent as a whole, while it is remembered.
+    pub fn client_index_of(&self, index: u64) -> Option<u64> {
+        let at = self.client_indices.binary_search_by_key(&index, |(_, ours)| *ours);
+        at.ok().map(|at| self.client_indices[at].0)
+    }
+
     /// Bytes of speech held, in the buffer and for open jobs.
     pub fn held_bytes(&self) -> usize {
         self.window.held_bytes() + self.buffer.bytes()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use lingua_store::{Backend, Clock, Instance, Status};
 use tokio::task::JoinHandle;
@@ -13,6 +14,7 @@ use crate::fleet::FleetView;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::secret::Secret;
+use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::tasks;
@@ -25,6 +27,8 @@ pub struct Engine {
     pub nodes: Arc<Nodes>,
     /// The jobs of this instance.
     pub jobs: Arc<Dispatcher>,
+    /// The conversations of this instance.
+    pub sessions: Arc<Sessions>,
     /// Audio handed in ahead of its job.
     pub audio: Arc<Audio>,
     draining: Arc<AtomicBool>,
@@ -40,6 +44,9 @@ impl Drop for Clockwork {
         }
     }
 }
+
+/// For sessions to tell the endings of jobs that were given up.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Whether new work is taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,17 +80,20 @@ impl Engine {
         });
         let nodes = Arc::new(Nodes::new(Arc::clone(&shared), Arc::clone(&waiting)));
         let jobs = Arc::new(Dispatcher::new(Arc::clone(&shared), Arc::clone(&nodes), waiting));
+        let sessions = Arc::new(Sessions::new(Arc::clone(&shared), Arc::clone(&jobs)));
         let clockwork = Clockwork(vec![
             tasks::spawn("secret", shared.secret.clone().keep(shared.store.clone())),
             tasks::spawn("nodes", Arc::clone(&nodes).watch()),
             tasks::spawn("lines", Arc::clone(&jobs).watch_lines()),
             tasks::spawn("deadlines", Arc::clone(&jobs).sweep()),
+            tasks::spawn("sessions", Arc::clone(&sessions).keep()),
         ]);
         Engine {
             audio: Arc::new(Audio::new(Arc::clone(&shared))),
             shared,
             nodes,
             jobs,
+            sessions,
             draining: Arc::default(),
             _clockwork: Arc::new(clockwork),
         }
@@ -138,6 +148,16 @@ impl Engine {
     /// Takes no new work from now on.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets what is open come to its end, at most for as long as the settings say; then gives up
+    /// what has not. Every conversation has heard its endings when this is over.
+    pub async fn end(&self) {
+        let limit = Duration::from_millis(self.shared.settings.drain_ms);
+        let jobs = async {
+            self.jobs.end_within(limit).await;
+        };
+        futures_util::future::join(self.sessions.drain(limit + LAST_WORDS), jobs).await;
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use crate::dispatch::JobEvent;
+use crate::sessions::mail::Observer;
 
 /// JSON that passes through as it is.
 pub type Json = Arc<RawValue>;
@@ -36,7 +37,8 @@ pub struct JobSpec {
     pub preferred: Option<NodeId>,
     /// Try no other.
     pub strict: bool,
-    /// The turn that its speech is a part of: later parts prefer the node of the first.
+    /// The turn that its speech is a part of, if it has several: later parts prefer the node of the
+    /// first.
     pub turn: Option<TurnId>,
     /// What the session knows of its past; `None` lets the dispatcher remember for it.
     pub past: Option<Past>,
@@ -44,6 +46,8 @@ pub struct JobSpec {
     pub work: Arc<Work>,
     /// From now to its deadline.
     pub deadline_in: Duration,
+    /// Who wants to hear what becomes of it: the session that it belongs to.
+    pub observer: Option<Observer>,
 }
 
 /// Who heard the conversation so far.

@@ -7,6 +7,7 @@
 //! - [`engine`]: what a scheduler process is made of, and whether it can take work.
 //! - [`nodes`]: who is connected, their records and their word about jobs.
 //! - [`dispatch`]: how a job finds a node and ends.
+//! - [`sessions`]: people speak, and every sentence comes back.
 //! - [`audio`]: audio handed in ahead of its job.
 //! - [`explain`]: why things are as they are.
 //! - [`fleet`], [`secret`], [`metrics`]: what they share.
@@ -17,6 +18,7 @@ pub mod job;
 pub mod engine;
 pub mod nodes;
 pub mod dispatch;
+pub mod sessions;
 pub mod audio;
 pub mod explain;
 pub mod fleet;

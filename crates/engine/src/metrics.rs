@@ -37,6 +37,18 @@ pub struct Metrics {
     stale: By,
     gaps: By,
     nodes: Family<Labels, Gauge>,
+    pub(crate) sessions: Gauge,
+    pub(crate) session_panics: Counter,
+    pub(crate) audio_gaps: Counter,
+    pub(crate) backpressure: Counter,
+    pub(crate) told_again: Counter,
+    pub(crate) ending_seconds: Histogram,
+    utterances: By,
+    endings: By,
+    dropped: By,
+    session_ignored: By,
+    resumed: By,
+    opened: By,
     /// Handles that are used for every job, found once.
     pub(crate) granted: Counter,
     /// Read by the dashboard of the process itself.
@@ -141,6 +153,59 @@ impl Default for Metrics {
                 By::default()
             ),
             nodes: metric!("nodes", "Nodes of this instance by state", Family::default()),
+            sessions: metric!(
+                "sessions",
+                "Sessions of this instance, those whose client is away for a moment counted",
+                Gauge::default()
+            ),
+            session_panics: metric!(
+                "session_panics",
+                "Sessions that a mistake of ours ended",
+                Counter::default()
+            ),
+            audio_gaps: metric!(
+                "audio_gaps",
+                "Times that pieces of speech never came",
+                Counter::default()
+            ),
+            backpressure: metric!(
+                "backpressure",
+                "Times that a client was asked to hold on",
+                Counter::default()
+            ),
+            told_again: metric!(
+                "endings_told_again",
+                "Endings told once more after a resume",
+                Counter::default()
+            ),
+            ending_seconds: metric!(
+                "ending",
+                "From the cut of an utterance to its ending on the client's line",
+                spans(),
+                Unit::Seconds
+            ),
+            utterances: metric!("utterances", "Utterances by what cut them", By::default()),
+            endings: metric!(
+                "endings",
+                "Endings told to clients: result, or why it is missing",
+                By::default()
+            ),
+            dropped: metric!(
+                "audio_dropped_bytes",
+                "Bytes of speech that are in no utterance, by reason",
+                By::default()
+            ),
+            session_ignored: metric!(
+                "session_ignored",
+                "Events without effect on their session, by reason",
+                By::default()
+            ),
+            resumed: metric!("resumed", "Sessions resumed, by how", By::default()),
+            opened: metric!(
+                "sessions_opened",
+                "Wishes to open a session, by what became of them",
+                By::default()
+            ),
             stale_total: AtomicU64::new(0),
             reserve,
             ended,
@@ -172,6 +237,30 @@ impl Metrics {
 
     pub(crate) fn gap(&self, followed: &'static str) {
         self.gaps.get_or_create(&[("followed", followed)]).inc();
+    }
+
+    pub(crate) fn utterance(&self, cut_by: &'static str) {
+        self.utterances.get_or_create(&[("cut", cut_by)]).inc();
+    }
+
+    pub(crate) fn ending(&self, how: &'static str) -> u64 {
+        self.endings.get_or_create(&[("ending", how)]).inc()
+    }
+
+    pub(crate) fn audio_dropped(&self, reason: &'static str, bytes: usize) {
+        self.dropped.get_or_create(&[("reason", reason)]).inc_by(bytes as u64);
+    }
+
+    pub(crate) fn session_ignored(&self, reason: &'static str) {
+        self.session_ignored.get_or_create(&[("reason", reason)]).inc();
+    }
+
+    pub(crate) fn resumed(&self, how: &'static str) {
+        self.resumed.get_or_create(&[("how", how)]).inc();
+    }
+
+    pub(crate) fn opened(&self, outcome: &'static str) {
+        self.opened.get_or_create(&[("outcome", outcome)]).inc();
     }
 
     pub(crate) fn set_nodes(&self, counts: [i64; Health::ALL.len()]) {

@@ -84,6 +84,15 @@ impl Secret {
         SessionId::new(format!("s-{}", &hex[..24])).expect("hexadecimal is within an id's letters")
     }
 
+    /// From which the names of a session's turns grow: the same on every instance.
+    pub fn turn_seed(&self, session: &SessionKey) -> [u8; 16] {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(b"turns");
+        hasher.update(session.tag().as_str().as_bytes());
+        hasher.update(session.session().as_str().as_bytes());
+        *hasher.finalize().as_bytes().first_chunk().expect("a hash has 32 bytes")
+    }
+
     /// A mark on `text` that only holders of the secret can make.
     pub fn sign(&self, text: &str) -> String {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);

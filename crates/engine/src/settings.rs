@@ -38,6 +38,8 @@ pub struct Settings {
     pub max_audio_bytes: usize,
     /// What nodes are told as the session of a job.
     pub node_session_alias: SessionAlias,
+    /// How many conversations, and how much of each.
+    pub sessions: SessionBounds,
 }
 
 /// When a failing node is left alone, and for how long.
@@ -84,6 +86,27 @@ pub struct Retention {
     pub max_bytes: usize,
 }
 
+/// How many conversations, and how much of each.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionBounds {
+    /// Of all tenants together, those whose client is away for a moment counted.
+    pub total: usize,
+    /// Of one tenant.
+    pub per_tenant: usize,
+    /// Bytes of speech of one of them, not yet cut or with open jobs.
+    pub held_bytes: usize,
+    /// Utterances of one of them whose endings are not told.
+    pub open_utterances: usize,
+    /// Endings of one of them that are kept in case its client did not see them.
+    pub kept_endings: usize,
+    /// Bytes of those.
+    pub kept_bytes: usize,
+    /// Sentences said before that go along with a job, so that any node keeps the meaning.
+    pub context_sentences: usize,
+    /// Characters of those.
+    pub context_chars: usize,
+}
+
 /// What nodes are told as the session of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionAlias {
@@ -123,6 +146,16 @@ impl Settings {
             audio: Retention { keep_ms: 120_000, max_entries: 10_000, max_bytes: 256 << 20 },
             max_audio_bytes: 2 << 20,
             node_session_alias: SessionAlias::Turn,
+            sessions: SessionBounds {
+                total: 50_000,
+                per_tenant: 20_000,
+                held_bytes: 8 << 20,
+                open_utterances: 32,
+                kept_endings: 16,
+                kept_bytes: 1 << 20,
+                context_sentences: 3,
+                context_chars: 400,
+            },
         }
     }
 

@@ -13,6 +13,14 @@ pub(crate) fn epoch_ms() -> u64 {
     epoch_ms + millis(started.elapsed())
 }
 
+/// Microseconds on a clock that never goes back and that all processes of this machine share, so
+/// that what one wrote down can be compared with what another did.
+pub fn monotonic_us() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let part = |value: i64| u64::try_from(value).unwrap_or(0);
+    part(now.tv_sec) * 1_000_000 + part(now.tv_nsec) / 1_000
+}
+
 /// Whole milliseconds of a duration; what does not fit is the largest that does.
 pub(crate) fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

@@ -6,11 +6,9 @@
 //! mistake in the one is not repeated in the other.
 //!
 //! Many nodes fit in a process: each is one task with one timer and small buffers. In reading order:
-//! `options` and `behaviour` say what a node is, `messages` and `wire` what it says, `link` is one
-//! connection, `jobs` its memory, `worker` its work, `stats` what it can be asked, `scripted` the
+//! `options` and `behaviour` say what a node is, `messages` and `wire` what it says, `jobs` its memory, `worker` its work, `stats` what it can be asked, `scripted` the
 //! other kind.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +17,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
 
 mod behaviour;
 mod jobs;
-mod link;
 mod messages;
 mod options;
 mod scripted;
@@ -31,14 +27,17 @@ mod stats;
 mod wire;
 mod worker;
 
+pub use crate::link::{Closed, ConnectError};
 pub use behaviour::{Behaviour, Latency};
 pub use options::{Heartbeats, NmtPairs, NodeOptions, SUPPORTS};
 pub use scripted::{Received, ScriptedNode};
 pub use stats::{JobEvent, LogEntry, NodeStats};
 
-use link::Link;
+pub(crate) use messages::merge;
 use stats::{Phase, Shared};
 use worker::{Told, Worker};
+
+use crate::link::{Dial, Link};
 
 /// Orders that a node has not carried out yet; the next one waits.
 const ORDERS: usize = 16;
@@ -69,45 +68,11 @@ pub struct Registration {
     pub message: Value,
 }
 
-/// How a connection ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Closed {
-    /// The code of the close frame; `None` if the connection just ended.
-    pub code: Option<u16>,
-    /// Its reason.
-    pub reason: String,
-}
-
-/// Why a node could not connect. Found in the error of [`FakeNode::connect`] by
-/// `downcast_ref::<ConnectError>()`; what is not in here has no code to tell.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ConnectError {
-    /// The scheduler answered the registration with an error.
-    #[error("the scheduler refused the node: {code}: {message}")]
-    Refused {
-        /// Its code.
-        code: String,
-        /// Its sentence.
-        message: String,
-    },
-    /// The scheduler closed the connection instead of answering the registration.
-    #[error("the scheduler answered the registration with a close: {0}")]
-    Closed(Closed),
-    /// The request to speak WebSocket was answered otherwise.
-    #[error("the upgrade was answered {status}: {body}")]
-    Upgrade {
-        /// The HTTP status.
-        status: u16,
-        /// What came with it.
-        body: String,
-    },
-}
-
 impl FakeNode {
     /// Connects, registers, and from then on answers jobs. A refusal is a [`ConnectError`].
     pub async fn connect(options: NodeOptions) -> anyhow::Result<Self> {
         options.behaviour.check()?;
-        let (link, registration) = Link::establish(&options, options.node_id.as_deref()).await?;
+        let (link, registration) = establish(&options, options.node_id.as_deref()).await?;
         let shared = Arc::new(Shared::new(options.log_capacity));
         let (orders, told) = mpsc::channel(ORDERS);
         let worker = Worker::new(options, &registration, Arc::clone(&shared));
@@ -117,13 +82,13 @@ impl FakeNode {
 
     /// Connects and registers, and from then on does what its test says.
     pub async fn scripted(options: NodeOptions) -> anyhow::Result<ScriptedNode> {
-        let (link, registration) = Link::establish(&options, options.node_id.as_deref()).await?;
+        let (link, registration) = establish(&options, options.node_id.as_deref()).await?;
         Ok(ScriptedNode::start(options, link, Some(registration)))
     }
 
     /// Connects and leaves even the registration to its test.
     pub async fn unregistered(options: NodeOptions) -> anyhow::Result<ScriptedNode> {
-        let link = Link::dial(&options).await?;
+        let link = dial(&options).await?;
         Ok(ScriptedNode::start(options, link, None))
     }
 
@@ -232,69 +197,24 @@ impl Registration {
     }
 }
 
-impl Closed {
-    /// Whether the peer would say the same again: policy, or a newer connection with the same name.
-    fn is_final(&self) -> bool {
-        matches!(self.code, Some(1008 | 4001))
-    }
-
-    /// The pause that a draining scheduler asks for.
-    fn retry_after(&self) -> Option<Duration> {
-        let (_, after) = self.reason.split_once("retry_after_ms")?;
-        let digits = after.trim_start_matches(|letter: char| !letter.is_ascii_digit());
-        let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
-        digits[..end].parse().ok().map(Duration::from_millis)
-    }
+/// Connects, without a word.
+async fn dial(options: &NodeOptions) -> anyhow::Result<Link> {
+    let to = Dial {
+        url: &options.url,
+        headers: &options.headers,
+        from: None,
+        read_buffer_bytes: options.read_buffer_bytes,
+    };
+    Link::dial(&to).await.context("a node does not connect")
 }
 
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.code {
-            None => f.write_str("without a close frame"),
-            Some(code) if self.reason.is_empty() => write!(f, "{code}"),
-            Some(code) => write!(f, "{code} {:?}", self.reason),
-        }
-    }
-}
-
-impl From<Option<CloseFrame>> for Closed {
-    fn from(frame: Option<CloseFrame>) -> Self {
-        // RFC 6455: a close without a code counts as 1005.
-        frame.map_or(Self { code: Some(1005), reason: String::new() }, |frame| Self {
-            code: Some(frame.code.into()),
-            reason: frame.reason.to_string(),
-        })
-    }
-}
-
-impl ConnectError {
-    /// Whether asking again would be answered the same.
-    fn is_final(&self) -> bool {
-        match self {
-            ConnectError::Refused { code, .. } => matches!(
-                code.as_str(),
-                "UNAUTHORIZED" | "FORBIDDEN" | "INVALID_CAPABILITY" | "INVALID_MESSAGE"
-            ),
-            ConnectError::Closed(closed) => closed.is_final(),
-            ConnectError::Upgrade { status, .. } => matches!(status, 401 | 403 | 404),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pause_of_a_drain_is_found_however_it_is_written() {
-        for (reason, pause_ms) in [
-            (r#"{"retry_after_ms":1500}"#, Some(1500)),
-            ("retry_after_ms=20 please", Some(20)),
-            ("retry_after_ms", None),
-            ("drain", None),
-        ] {
-            let closed = Closed { code: Some(1001), reason: reason.to_owned() };
-            assert_eq!(closed.retry_after(), pause_ms.map(Duration::from_millis), "{reason}");
-        }
-    }
+/// Connects and registers.
+async fn establish(
+    options: &NodeOptions,
+    node_id: Option<&str>,
+) -> anyhow::Result<(Link, Registration)> {
+    let mut link = dial(options).await?;
+    link.send_json(&messages::register(options, node_id));
+    let answer = link.answer().await.context("the registration")?;
+    Ok((link, Registration::read(answer)?))
 }

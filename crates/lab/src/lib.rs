@@ -1,5 +1,5 @@
 //! What stands around a scheduler, for tests, benches and demonstrations: real Redis processes on
-//! free loopback ports, a wire that can be broken on purpose, and simulated nodes.
+//! free loopback ports, a wire that can be broken on purpose, simulated nodes and speakers.
 //!
 //! Whoever starts something here owns it: every process and task ends when its value is dropped,
 //! also when the test that holds it panics. Nothing listens on anything but 127.0.0.1. Real
@@ -15,26 +15,35 @@
 //! - [`sentinel`]: one primary, its replicas and the sentinels that watch them.
 //! - [`cluster`]: a Redis Cluster, with failover and slots in the middle of a move.
 //! - [`proxy`]: a TCP proxy that delays, holds back, cuts and refuses.
+//! - `link`: one WebSocket to the scheduler.
+//! - [`speech`]: test signals and recordings, marked so that they are recognised again.
 //! - [`fake_node`]: simulated nodes over the real socket.
+//! - [`speaker`]: simulated speakers over the real socket, and the check of what they were told.
 //! - [`http_client`]: a small HTTP client for JSON.
 
 mod clock;
 pub mod cluster;
 pub mod fake_node;
 pub mod http_client;
+mod link;
 pub mod ports;
 pub mod proxy;
 pub mod redis_config;
 pub mod redis_server;
 pub mod resp;
 pub mod sentinel;
+pub mod speaker;
+pub mod speech;
 mod wait;
 
+pub use clock::monotonic_us;
 pub use cluster::RedisCluster;
 pub use fake_node::{Behaviour, FakeNode, NodeOptions, ScriptedNode};
 pub use http_client::HttpClient;
+pub use link::{Closed, ConnectError};
 pub use proxy::FaultProxy;
 pub use redis_config::{RedisConfig, TlsFiles};
 pub use redis_server::RedisServer;
 pub use resp::Reply;
 pub use sentinel::SentinelGroup;
+pub use speaker::{AutoSpeaker, Speaker, SpeakerOptions};

@@ -4,8 +4,9 @@
 mod choosing;
 pub(crate) mod dispatch;
 mod lives;
-mod process;
-mod progress;
+pub(crate) mod process;
+pub(crate) mod progress;
+pub(crate) mod sessions;
 pub(crate) mod store;
 
 /// The version of a profile as the fleet view has it.

@@ -8,6 +8,10 @@ use clap::{Args, Parser, Subcommand};
 use lingua_core::InstanceId;
 use lingua_store::redis::OpenError;
 
+mod speakers;
+
+pub(crate) use speakers::{Load, Speak};
+
 /// The control plane of a real-time speech translation platform.
 ///
 /// Without a command it is `lingua serve`.
@@ -36,6 +40,10 @@ pub(crate) enum Command {
     Node(Node),
     /// Hand in one job and watch it to its end
     Dispatch(Dispatch),
+    /// Speak to the scheduler as a client does, and print what comes back
+    Speak(Speak),
+    /// Let thousands of speakers and nodes talk, and check every sentence
+    Load(Box<Load>),
     /// Measure a part of the system against a ceiling in the same run
     Bench {
         #[command(subcommand)]
@@ -225,6 +233,30 @@ pub(crate) enum Bench {
     Store(BenchStore),
     /// Jobs end to end over real sockets, and what choosing costs as the fleet grows
     Dispatch(BenchDispatch),
+    /// The memory of idle and speaking sessions, beside bare sockets
+    Sessions(BenchSessions),
+    /// A server of bare sockets, which other benches are compared with
+    #[command(hide = true)]
+    BareSockets,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchSessions {
+    /// Sockets open at the same time
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(100..=60_000))]
+    pub(crate) sockets: u32,
+
+    /// How many of them speak
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) speaking: u32,
+
+    /// How long each of them speaks, in milliseconds
+    #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(100..=9_000))]
+    pub(crate) speech_ms: u64,
+
+    /// Write the report to this file as JSON as well
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -293,6 +325,11 @@ impl Failure {
     /// The checked thing failed.
     pub(crate) fn failed(sentence: impl Into<String>) -> Self {
         Failure { sentence: sentence.into(), code: 1 }
+    }
+
+    /// The command line asks for what cannot be.
+    pub(crate) fn usage(sentence: impl Into<String>) -> Self {
+        Failure { sentence: sentence.into(), code: 2 }
     }
 
     /// The settings are refused.

@@ -48,6 +48,7 @@ pub(crate) fn router(engine: Engine) -> Router {
         .route("/metrics", get(metrics::metrics))
         .route("/openapi.json", get(openapi::openapi))
         .route("/ws/node", get(crate::ws::node))
+        .route("/ws/session", get(crate::ws::session))
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
         .with_state(Door::new(engine))

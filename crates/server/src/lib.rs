@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`cli`] (what can be asked for), [`app`] (the life of `lingua serve`),
 //! [`listener`] with its [`workers`], [`http`] and [`ws`] (the doors), [`wire`] (what is said through them), [`shutdown`],
-//! [`telemetry`], [`bench`], and the commands [`node`] and [`hand_in`].
+//! [`telemetry`], [`bench`], and the commands [`node`], [`hand_in`], [`speak`] and [`load`].
 //!
 //! It is a library with a binary of three lines, so that tests and the binary go through one door:
 //! [`serve`].
@@ -19,10 +19,11 @@ mod telemetry;
 mod bench;
 mod node;
 mod hand_in;
+mod speak;
+mod load;
 
 use std::future::Future;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
 use lingua_engine::Engine;
@@ -38,10 +39,16 @@ pub fn run() -> ExitCode {
         cli::Command::Serve(options) => app::serve(options),
         cli::Command::Node(options) => node::run(&options),
         cli::Command::Dispatch(options) => hand_in::run(&options),
+        cli::Command::Speak(options) => speak::run(&options),
+        cli::Command::Load(options) => load::run(&options),
         cli::Command::Bench { what: cli::Bench::Store(options) } => bench::store::run(&options),
         cli::Command::Bench { what: cli::Bench::Dispatch(options) } => {
             bench::dispatch::run(&options)
         }
+        cli::Command::Bench { what: cli::Bench::Sessions(options) } => {
+            bench::sessions::run(&options)
+        }
+        cli::Command::Bench { what: cli::Bench::BareSockets } => bench::sessions::bare(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -66,7 +73,7 @@ async fn serve_on(
     let drained = async {
         stop.await;
         engine.drain();
-        engine.jobs.end_within(Duration::from_millis(engine.settings().drain_ms)).await;
+        engine.end().await;
     };
     listener::serve(socket, router, places, drained).await;
 }

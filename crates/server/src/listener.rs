@@ -4,9 +4,11 @@
 //! ever; and its graceful end knows nothing of sockets that were upgraded. hyper is set up here
 //! instead.
 
+mod addresses;
 mod meter;
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use tokio::time::{sleep, timeout};
 use tower_layer::Layer;
 
 use crate::workers::Places;
+use addresses::{Addresses, Seat};
 use meter::{Metered, Written};
 
 /// Sockets open at the same time, upgraded ones counted; more wait in the kernel's queue. What the
@@ -42,8 +45,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct Peer {
     /// Turns true when sockets are to say goodbye. The accept loop waits until nobody holds one.
     pub(crate) ending: watch::Receiver<bool>,
+    /// From where it comes.
+    pub(crate) address: IpAddr,
     written: Written,
-    _place: Arc<OwnedSemaphorePermit>,
+    _place: Arc<(OwnedSemaphorePermit, Seat)>,
 }
 
 impl Peer {
@@ -64,6 +69,7 @@ pub(crate) async fn serve(
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     let seats = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let addresses = Addresses::default();
     let graceful = GracefulShutdown::new();
     let (end, ending) = watch::channel(false);
     tokio::pin!(stop);
@@ -72,9 +78,9 @@ pub(crate) async fn serve(
             place = Arc::clone(&seats).acquire_owned() => place.expect("never closed"),
             () = &mut stop => break,
         };
-        let stream = tokio::select! {
+        let (stream, from) = tokio::select! {
             accepted = socket.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
                     sleep(ACCEPT_PAUSE).await;
@@ -83,13 +89,19 @@ pub(crate) async fn serve(
             },
             () = &mut stop => break,
         };
+        let address = from.ip().to_canonical();
+        let Some(seat) = addresses.seat(address) else {
+            tracing::debug!(%address, "too many connections from one address");
+            continue;
+        };
         // What is written is complete: holding it back would only delay it.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection broke as it began");
             continue;
         }
-        let (written, place) = (Written::default(), Arc::new(place));
-        let peer = Peer { ending: ending.clone(), written: written.clone(), _place: place };
+        let (written, place) = (Written::default(), Arc::new((place, seat)));
+        let peer =
+            Peer { ending: ending.clone(), address, written: written.clone(), _place: place };
         let service = TowerToHyperService::new(Extension(peer).layer(router.clone()));
         let (builder, watcher) = (builder.clone(), graceful.watcher());
         let connection = async move |stream: TcpStream| {

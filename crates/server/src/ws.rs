@@ -1,12 +1,13 @@
 //! The sockets behind the HTTP door.
 //!
-//! - `node_socket`: the conversation with one node.
+//! - `node_socket`: the conversation with one node. `session_socket`: the line of one client.
 //! - `outbound`: one connection, read and written in batches.
 //! - `limits`: how much a peer may say, and how much nonsense.
 
 mod limits;
 mod node_socket;
 mod outbound;
+mod session_socket;
 
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -21,6 +22,9 @@ use crate::listener::Peer;
 
 /// Bytes of one message of a node: a result with its speech fits many times.
 const MAX_NODE_MESSAGE: usize = 16 << 20;
+
+/// Bytes of one message of a client: a whole utterance fits, in base64 too.
+const MAX_SESSION_MESSAGE: usize = (2 << 20) / 3 * 4 + (64 << 10);
 
 /// Read from the socket at once. The library clears the whole buffer before every read and keeps it
 /// while the socket is idle, so that a larger one costs processor and memory on every connection.
@@ -49,6 +53,25 @@ pub(crate) async fn node(
         .write_buffer_size(WRITE_BUFFER)
         .max_write_buffer_size(MAX_WRITE_BUFFER)
         .on_upgrade(move |socket| node_socket::serve(socket, engine, peer))
+}
+
+/// `/ws/session`
+pub(crate) async fn session(
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    State(engine): State<Engine>,
+    Extension(peer): Extension<Peer>,
+) -> Response {
+    let upgrade = match upgrade {
+        Ok(upgrade) => upgrade,
+        Err(rejection) => return not_a_socket(&rejection),
+    };
+    upgrade
+        .max_message_size(MAX_SESSION_MESSAGE)
+        .max_frame_size(MAX_SESSION_MESSAGE)
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(0)
+        .max_write_buffer_size(MAX_WRITE_BUFFER)
+        .on_upgrade(move |socket| session_socket::serve(socket, engine, peer))
 }
 
 fn not_a_socket(rejection: &WebSocketUpgradeRejection) -> Response {

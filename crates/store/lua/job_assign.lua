@@ -1,7 +1,7 @@
 -- Makes an assignment the current one.
 -- KEYS[1] {s:<tag>}:job:<job>  string  current, facts, end: a line each
 -- ARGV[1] attempt
--- ARGV[2] assignment, as attempt node token
+-- ARGV[2] assignment, as attempt node nonce
 -- ARGV[3] attempts allowed
 -- Replies: assigned | stale attempt | exhausted | ended state | unknown
 -- Slot: {s:<tag>}. Clock: none.

@@ -1,6 +1,6 @@
 -- Ends a job for its current assignment or its owner.
 -- KEYS[1] {s:<tag>}:job:<job>  string  current, facts, end: a line each
--- ARGV[1] assignment that ends it, as attempt node token and a line break, or empty for the owner
+-- ARGV[1] assignment that ends it, as attempt node nonce and a line break, or empty for the owner
 -- ARGV[2] end: DONE | FAILED | CANCELLED, by whom and code, with spaces between them
 -- Replies: finished | repeated | ended state | stale attempt | unknown
 -- Slot: {s:<tag>}. Clock: none.
@@ -9,7 +9,7 @@ local record = redis.call('GET', job)
 if not record then
   return {'unknown'}
 end
-if string.sub(record, 1, #by) ~= by then
+if string.find(record, by, 1, true) ~= 1 then
   return {'stale', tonumber(string.match(record, '^%d+'))}
 end
 if string.sub(record, -1) == '\n' then

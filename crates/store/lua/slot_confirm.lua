@@ -55,7 +55,7 @@ if reports == '1' then
   local scores = #ARGV > 6 and redis.call('ZMSCORE', leases, unpack(ARGV, 7)) or {}
   local kept = {}
   for i = 7, #ARGV do
-    -- As slot_commit does for one token, with what is left of the slots.
+    -- As slot_regain does for one token, with what is left of the slots.
     local held = scores[i - 6] and -scores[i - 6]
     local spent = held and held % 10 == 9
     local live = kept[ARGV[i]] or (held and not spent and held > now * 10 + 9)

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join;
 use lingua_core::job::JobState;
 use lingua_core::{JobId, LeaseToken, Moment, NodeId, RequestId, SessionKey, TenantId, TurnId};
 
 use crate::error::{Error, Result};
+use crate::slots::{HeldSlot, Reserve, SlotLedger, Wish};
 
 /// The book of jobs. A record changes only forward and only by the current assignment or the job's
 /// owner; terminal states absorb. Every method is atomic per job and safe to repeat.
@@ -30,6 +32,31 @@ pub trait JobBook: Send + Sync {
 
     /// Ends the job. Exactly one caller is told [`Finish::Finished`], on any instance.
     async fn finish(&self, job: &JobId, by: &EndedBy, ending: &Ending) -> Result<Finish>;
+
+    /// [`JobBook::create`] and [`SlotLedger::reserve`] together: the two steps with which a job begins.
+    /// Each has the answer that it would have by itself. A store that has both at one place may do
+    /// them in one step.
+    async fn begin(
+        &self,
+        job: &NewJob<'_>,
+        slots: &dyn SlotLedger,
+        wish: &Wish<'_>,
+    ) -> (Result<Create>, Result<Reserve>) {
+        join(self.create(job), slots.reserve(wish)).await
+    }
+
+    /// [`JobBook::finish`] and the release of the attempt's slot together, with which a job ends. Each
+    /// has the answer that it would have by itself.
+    async fn end(
+        &self,
+        job: &JobId,
+        by: &EndedBy,
+        ending: &Ending,
+        slots: &dyn SlotLedger,
+        slot: &HeldSlot<'_>,
+    ) -> (Result<Finish>, Result<()>) {
+        join(self.finish(job, by, ending), slot.give_back(slots)).await
+    }
 
     /// The record, until it is forgotten some time after its deadline.
     async fn get(&self, job: &JobId) -> Result<Option<JobRecord>>;
@@ -112,10 +139,7 @@ pub struct JobRecord {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Create {
     /// Written down.
-    Created {
-        /// Its deadline on the store's clock.
-        deadline: Moment,
-    },
+    Created,
     /// It was there; nothing changed.
     Exists(JobRecord),
     /// The session has a newer owner; nothing changed.

@@ -38,6 +38,13 @@ pub trait SlotLedger: Send + Sync {
     /// became free by it.
     async fn release(&self, node: &NodeId, token: LeaseToken) -> Result<bool>;
 
+    /// As [`SlotLedger::release`], for a slot that was granted at this moment on the store's clock, not
+    /// longer than [`YOUNG`] ago. Of whom has the moment at hand the store need not ask its clock.
+    async fn release_young(&self, node: &NodeId, token: LeaseToken, granted: Moment) -> Result<()> {
+        let _ = granted;
+        self.release(node, token).await.map(drop)
+    }
+
     /// Takes the node's word on what it runs, from its current owner.
     ///
     /// In quiet times it renews what is known, releases what the node no longer runs and names what
@@ -48,6 +55,30 @@ pub trait SlotLedger: Send + Sync {
 
     /// Slots taken now; of an unknown node none.
     async fn usage(&self, node: &NodeId) -> Result<Usage>;
+}
+
+/// How old a slot may be that is given back by [`SlotLedger::release_young`].
+pub const YOUNG: Duration = Duration::from_secs(15);
+
+/// A slot to give back.
+#[derive(Clone, Copy, Debug)]
+pub struct HeldSlot<'a> {
+    /// On this node.
+    pub node: &'a NodeId,
+    /// Of this attempt.
+    pub token: LeaseToken,
+    /// When it was granted on the store's clock, if that is known and not longer than [`YOUNG`] ago.
+    pub granted: Option<Moment>,
+}
+
+impl HeldSlot<'_> {
+    /// Gives it back.
+    pub async fn give_back(&self, slots: &dyn SlotLedger) -> Result<()> {
+        match self.granted {
+            Some(granted) => slots.release_young(self.node, self.token, granted).await,
+            None => slots.release(self.node, self.token).await.map(drop),
+        }
+    }
 }
 
 /// A wish for a slot.

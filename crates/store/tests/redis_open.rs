@@ -394,7 +394,7 @@ async fn jobs_round_trip(store: &Backend) -> Outcome {
         keep_for: LONG,
     };
     store.jobs.watch(&id, Duration::from_millis(1)).await?;
-    assert!(matches!(store.jobs.create(&new).await?, Create::Created { .. }));
+    assert!(matches!(store.jobs.create(&new).await?, Create::Created));
     assert!(matches!(store.jobs.create(&new).await?, Create::Exists(_)));
     let assignment = Assignment { node: node_id(), token: token() };
     assert_eq!(store.jobs.assign(&id, &assignment, 1).await?, Assign::Assigned);

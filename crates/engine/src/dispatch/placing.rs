@@ -15,12 +15,13 @@ use tokio::time::Instant;
 
 use super::registry::{AttemptView, Job};
 use super::run::{MAX_REJECTED, Run, Try};
-use super::slot::{Slot, release_later};
+use super::slot::{Granted, Slot, release_later};
 use super::waiting::Call;
 use super::{JobEvent, KEEP_RECORD};
 use crate::job::{Assign, Ended, Past, Receipt, Refusal};
 use crate::nodes::{Held, INHIBITION, NodeState};
 use crate::secret::token_name;
+use crate::sessions::mail::JobNews;
 use crate::settings::SessionAlias;
 use crate::tasks;
 
@@ -285,13 +286,18 @@ impl Run {
             lease: Duration::from_millis(shared.settings.timing.reserve_lease_ms),
         };
         let assignment = Assignment { node: node.clone(), token };
-        let reserve = shared.store.slots.reserve(&wish);
+        let slots = &shared.store.slots;
         let (reserved, written) = if self.created {
-            (reserve.await, None)
+            (slots.reserve(&wish).await, None)
         } else {
             // One round trip between "utterance ended" and "job on the wire".
-            let write = self.write_down(Some(assignment.clone()));
-            let (reserved, written) = futures_util::future::join(reserve, write).await;
+            let (reserved, written) = match self.new_job(Some(assignment.clone())) {
+                Ok(new) => {
+                    let (created, reserved) = shared.store.jobs.begin(&new, &**slots, &wish).await;
+                    (reserved, written(created))
+                }
+                Err(over) => (slots.reserve(&wish).await, over),
+            };
             self.attempt = number;
             let over = match written {
                 Written::Yes => {
@@ -310,12 +316,13 @@ impl Run {
         let slot = match (granted, written) {
             (Err(asked), None) => return asked,
             (Err(_), Some(ended)) => return Asked::Over(ended),
-            (Ok(()), written) => {
+            (Ok(granted), written) => {
                 let Some(state) = self.d.nodes.get(&node) else {
                     release_later(&shared, &node, token).await;
                     return written.map_or(Asked::Refused, Asked::Over);
                 };
-                let slot = Slot::new(Arc::clone(&self.d.nodes), Arc::clone(&shared), state, token);
+                let nodes = Arc::clone(&self.d.nodes);
+                let slot = Slot::new(nodes, Arc::clone(&shared), state, token, granted);
                 if let Some(ended) = written {
                     slot.release().await;
                     return Asked::Over(ended);
@@ -359,13 +366,18 @@ impl Run {
         node: &NodeId,
         token: LeaseToken,
         reserved: lingua_store::Result<Reserve>,
-    ) -> Result<(), Asked> {
+    ) -> Result<Granted, Asked> {
         let metrics = &self.d.shared.metrics;
         let fleet = &self.d.shared.fleet;
         match reserved {
-            Ok(Reserve::Granted { .. } | Reserve::Already { .. }) => {
+            Ok(Reserve::Granted { until, .. }) => {
                 metrics.granted.inc();
-                Ok(())
+                let lease = Duration::from_millis(self.d.shared.settings.timing.reserve_lease_ms);
+                Ok(Granted { at: Some(until - lease), here: Instant::now() })
+            }
+            Ok(Reserve::Already { .. }) => {
+                metrics.granted.inc();
+                Ok(Granted { at: None, here: Instant::now() })
             }
             Ok(Reserve::Full { used, max }) => {
                 metrics.reserve("full");
@@ -417,29 +429,27 @@ impl Run {
         if self.created {
             return Written::Yes;
         }
+        match self.new_job(first) {
+            Ok(new) => written(self.d.shared.store.jobs.create(&new).await),
+            Err(over) => over,
+        }
+    }
+
+    /// The record to write, unless the deadline is there.
+    fn new_job(&self, first: Option<Assignment>) -> Result<NewJob<'_>, Written> {
         let deadline_in = self.deadline.saturating_duration_since(Instant::now());
-        let Some(deadline_in) = Some(deadline_in).filter(|left| left.as_millis() > 0) else {
+        if deadline_in.as_millis() == 0 {
             let late = Refusal::new(Code::JobTimeout, "the job's deadline passed");
-            return Written::Over(Some(Ended::Failed(late)));
-        };
-        let new = NewJob {
+            return Err(Written::Over(Some(Ended::Failed(late))));
+        }
+        Ok(NewJob {
             id: self.job.id,
             session: &self.spec.session,
             epoch: self.spec.epoch,
             first,
             deadline_in,
             keep_for: KEEP_RECORD,
-        };
-        match self.d.shared.store.jobs.create(&new).await {
-            Ok(Create::Created { .. }) => Written::Yes,
-            // Another instance has it, or had it: the same request, the same answer.
-            Ok(Create::Exists(record)) => Written::Elsewhere(Box::new(record)),
-            Ok(Create::Superseded { .. }) => {
-                let newer = "a newer connection has the session";
-                Written::Over(Some(Ended::Cancelled(newer.into())))
-            }
-            Err(error) => Written::Over(Some(Ended::Failed(Refusal::store_down(&error)))),
-        }
+        })
     }
 
     /// Puts the job on the node's connection.
@@ -495,7 +505,9 @@ impl Run {
         let timing = &shared.settings.timing;
         let placing = self.step(timing.send_ms + timing.ack_ms).unwrap_or_default();
         let due = now + placing;
+        let hedge = !self.tries.is_empty();
         self.placed(&node.id, token.attempt, source, now_ms);
+        self.tell(JobNews::Assigned { attempt: token.attempt, hedge }).await;
         self.tries.push(Try {
             slot,
             supports,
@@ -557,6 +569,19 @@ impl Run {
     fn note(&self, text: String) {
         tracing::info!(job.id = %self.job.id, reason = text, "a note on the choice");
         self.job.change(|view| view.notes.push(text));
+    }
+}
+
+fn written(created: lingua_store::Result<Create>) -> Written {
+    match created {
+        Ok(Create::Created) => Written::Yes,
+        // Another instance has it, or had it: the same request, the same answer.
+        Ok(Create::Exists(record)) => Written::Elsewhere(Box::new(record)),
+        Ok(Create::Superseded { .. }) => {
+            let newer = "a newer connection has the session";
+            Written::Over(Some(Ended::Cancelled(newer.into())))
+        }
+        Err(error) => Written::Over(Some(Ended::Failed(Refusal::store_down(&error)))),
     }
 }
 

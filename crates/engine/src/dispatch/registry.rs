@@ -9,12 +9,14 @@ use lingua_core::job::{JobState, JobStep};
 use lingua_core::{JobId, NodeId, SessionKey};
 use lingua_store::jobs::JobRecord;
 use parking_lot::Mutex;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::JobEvent;
 use crate::job::{Ended, Refusal};
 use crate::settings::Retention;
+use crate::tasks;
 
 /// A job of this instance, as callers follow it.
 pub struct Job {
@@ -103,6 +105,11 @@ impl Job {
         self.view.lock().clone()
     }
 
+    /// What the store knows of it, if another instance has it.
+    pub fn elsewhere(&self) -> Option<JobRecord> {
+        self.view.lock().elsewhere.clone()
+    }
+
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut View) -> T) -> T {
         let answer = change(&mut self.view.lock());
         self.changed.notify_waiters();
@@ -163,8 +170,11 @@ impl Job {
 
     /// Asks that the job be given up. Of one that is over it means nothing.
     pub fn cancel(&self, reason: &'static str) {
-        if let Some(events) = &*self.events.lock() {
-            let _ = events.try_send(JobEvent::Cancel { reason });
+        let Some(events) = self.events.lock().clone() else { return };
+        if let Err(TrySendError::Full(cancel)) = events.try_send(JobEvent::Cancel { reason }) {
+            tasks::start(async move {
+                let _ = events.send(cancel).await;
+            });
         }
     }
 }

@@ -23,6 +23,7 @@ use super::slot::Slot;
 use super::{Dispatcher, JobEvent};
 use crate::job::{Ended, JobSpec, NodeResult, Refusal, Reject, ToNode};
 use crate::nodes::Supports;
+use crate::sessions::mail::JobNews;
 use crate::tasks;
 
 /// The word of an older agent for a part whose speech went into a later part of its turn.
@@ -227,11 +228,14 @@ impl Run {
         };
         match event {
             JobEvent::Sent { .. } | JobEvent::Ack { .. } => {
-                self.acked(i, now);
+                self.acked(i, now).await;
                 None
             }
             JobEvent::Partial { body, .. } => {
-                self.acked(i, now);
+                self.acked(i, now).await;
+                if let Some(observer) = &self.spec.observer {
+                    observer.mention(JobNews::Partial { attempt, body: body.clone() });
+                }
                 self.job.change(|view| view.partial = Some(*body));
                 None
             }
@@ -275,7 +279,7 @@ impl Run {
     }
 
     /// The node has the job. Said again it changes nothing.
-    fn acked(&mut self, i: usize, now: Instant) {
+    async fn acked(&mut self, i: usize, now: Instant) {
         if self.tries[i].acked {
             return;
         }
@@ -293,6 +297,14 @@ impl Run {
                 attempt.acked_ms = Some(now_ms);
             }
         });
+        self.tell(JobNews::Accepted { attempt: number }).await;
+    }
+
+    /// Tells the session that the job belongs to.
+    pub async fn tell(&self, news: JobNews) {
+        if let Some(observer) = &self.spec.observer {
+            observer.tell(news).await;
+        }
     }
 
     /// The reserved slot becomes a running one.
@@ -509,9 +521,9 @@ impl Run {
         };
         let result_ack = live.supports.result_ack;
         // The node's own table no longer has it from here on: a repeated result finds nothing.
-        let (accepted, ()) =
-            futures_util::future::join(self.finish(&by, JobState::Done, ""), live.slot.release())
-                .await;
+        let ending = Ending { state: JobState::Done, code: String::new() };
+        let finished = live.slot.release_ending(&by, &ending).await;
+        let accepted = self.accepted(finished, &by, ending);
         if result_ack {
             let job = self.d.shared.secret.masked(self.job.id);
             node.tell(ToNode::ResultAck { job, attempt: number });
@@ -571,7 +583,17 @@ impl Run {
     /// down is told later: results of running jobs arrive all the same.
     async fn finish(&self, by: &EndedBy, state: JobState, code: &str) -> Accepted {
         let ending = Ending { state, code: code.to_owned() };
-        match self.d.shared.store.jobs.finish(&self.job.id, by, &ending).await {
+        let finished = self.d.shared.store.jobs.finish(&self.job.id, by, &ending).await;
+        self.accepted(finished, by, ending)
+    }
+
+    fn accepted(
+        &self,
+        finished: lingua_store::Result<Finish>,
+        by: &EndedBy,
+        ending: Ending,
+    ) -> Accepted {
+        match finished {
             Ok(Finish::Finished | Finish::Repeated) => Accepted::Yes,
             // The store lost the record; this actor has been the job's only owner all along.
             Ok(Finish::Unknown) => Accepted::Yes,
@@ -622,7 +644,11 @@ impl Run {
             );
         }
         let size = ended.size();
+        let told = self.spec.observer.take().map(|observer| (observer, ended.clone()));
         self.announce(ended);
+        if let Some((observer, ended)) = told {
+            observer.tell(JobNews::Ended(Box::new(ended))).await;
+        }
         self.d.registry.ended(self.job.id, size, Instant::now());
         if self.watched {
             // After the answer: the caller need not wait for it.
@@ -649,6 +675,10 @@ impl Run {
     /// Another instance has the job: this one has nothing to do with it.
     pub fn let_be(&mut self) {
         self.over = true;
+        if let Some(observer) = self.spec.observer.take() {
+            let refusal = Refusal::new(Code::Conflict, "another instance has this job");
+            observer.tell_later(JobNews::Ended(Box::new(Ended::Failed(refusal))));
+        }
         self.d.shared.metrics.open_jobs.dec();
         // What the store says of it changes from now on; whoever asks again asks the store.
         self.d.registry.forget(&self.job.id);
@@ -667,7 +697,11 @@ impl Drop for Run {
     fn drop(&mut self) {
         if !self.over {
             let detail = "the scheduler made a mistake with this job";
-            self.announce(Ended::Failed(Refusal::new(Code::InternalError, detail)));
+            let ended = Ended::Failed(Refusal::new(Code::InternalError, detail));
+            if let Some(observer) = self.spec.observer.take() {
+                observer.tell_later(JobNews::Ended(Box::new(ended.clone())));
+            }
+            self.announce(ended);
             self.d.registry.ended(self.job.id, 0, Instant::now());
         }
     }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lingua_core::{LeaseToken, NodeId};
+use lingua_core::{LeaseToken, Moment, NodeId};
+use lingua_store::jobs::{EndedBy, Ending, Finish};
+use lingua_store::slots::{HeldSlot, YOUNG};
+use tokio::time::Instant;
 
 use crate::nodes::{NodeState, Nodes};
 use crate::shared::Shared;
@@ -23,7 +26,15 @@ pub(super) struct Slot {
     shared: Arc<Shared>,
     pub node: Arc<NodeState>,
     pub token: LeaseToken,
+    granted: Granted,
     over: bool,
+}
+
+/// When a slot was granted: on the store's clock, if the store said so, and on ours.
+#[derive(Clone, Copy)]
+pub(super) struct Granted {
+    pub at: Option<Moment>,
+    pub here: Instant,
 }
 
 impl Slot {
@@ -32,22 +43,51 @@ impl Slot {
         shared: Arc<Shared>,
         node: Arc<NodeState>,
         token: LeaseToken,
+        granted: Granted,
     ) -> Self {
-        Slot { nodes, shared, node, token, over: false }
+        Slot { nodes, shared, node, token, granted, over: false }
     }
 
     /// Gives it back: whoever waits gets it. Nothing that the node says about the attempt has any
     /// effect from now on.
     pub async fn release(mut self) {
+        self.end();
+        let released = self.held().give_back(&*self.shared.store.slots).await;
+        self.released(released);
+    }
+
+    /// Gives it back together with the end of its job, and says what became of that.
+    pub async fn release_ending(
+        mut self,
+        by: &EndedBy,
+        ending: &Ending,
+    ) -> lingua_store::Result<Finish> {
+        self.end();
+        let (store, job) = (&self.shared.store, &self.token.job);
+        let (finished, released) =
+            store.jobs.end(job, by, ending, &*store.slots, &self.held()).await;
+        self.released(released);
+        finished
+    }
+
+    fn end(&mut self) {
         self.over = true;
         self.node.forget(&self.token.job, self.token.attempt);
-        let (id, token) = (&self.node.id, self.token);
-        match self.shared.store.slots.release(id, token).await {
-            Ok(_) => self.nodes.slot_came_back(&self.node),
+    }
+
+    fn held(&self) -> HeldSlot<'_> {
+        let Granted { at, here } = self.granted;
+        let granted = at.filter(|_| here.elapsed() < YOUNG);
+        HeldSlot { node: &self.node.id, token: self.token, granted }
+    }
+
+    fn released(&self, released: lingua_store::Result<()>) {
+        match released {
+            Ok(()) => self.nodes.slot_came_back(&self.node),
             Err(error) => {
-                tracing::debug!(node.id = %id, %error, "a slot is given back later");
+                tracing::debug!(node.id = %self.node.id, %error, "a slot is given back later");
                 let (nodes, node) = (Arc::clone(&self.nodes), Arc::clone(&self.node));
-                let shared = Arc::clone(&self.shared);
+                let (shared, token) = (Arc::clone(&self.shared), self.token);
                 tasks::spawn("give a slot back", async move {
                     release_later(&shared, &node.id, token).await;
                     nodes.slot_came_back(&node);
@@ -59,8 +99,7 @@ impl Slot {
     /// The node refused the job for want of a slot of its own: the slot is given back, and counts as
     /// taken here for a moment more, so that not everybody asks in vain.
     pub async fn release_to_rest(mut self) {
-        self.over = true;
-        self.node.forget(&self.token.job, self.token.attempt);
+        self.end();
         if let Err(error) = self.shared.store.slots.release(&self.node.id, self.token).await {
             tracing::debug!(node.id = %self.node.id, %error, "a slot is left to lapse");
         }
@@ -89,6 +128,7 @@ impl Drop for Slot {
             shared: Arc::clone(&self.shared),
             node: Arc::clone(&self.node),
             token: self.token,
+            granted: self.granted,
             // A runtime that shuts down drops the task at once: it must not begin another.
             over: true,
         };

@@ -30,6 +30,8 @@ pub(super) struct Job {
     pub began: Instant,
     pub latency: Duration,
     pub next: Step,
+    /// Its audio comes in the binary frame behind the assign, and nothing is done before.
+    pub awaits_audio: bool,
 }
 
 /// What a job does next.
@@ -43,6 +45,9 @@ pub(super) enum Step {
 impl Job {
     /// When its next step is due.
     pub fn due(&self) -> Instant {
+        if self.awaits_audio {
+            return self.began + NEVER;
+        }
         let after = match (self.next, self.fate) {
             (Step::Partial, _) => self.latency * 2 / 5,
             (Step::Progress, _) => self.latency * 7 / 10,
@@ -58,22 +63,33 @@ impl Job {
 #[derive(Debug, Default)]
 pub(super) struct Running {
     /// By when they are due, then by arrival.
-    by_due: BTreeMap<(Instant, u64), Job>,
+    by_due: BTreeMap<Place, Job>,
     arrivals: u64,
 }
+
+/// Where a job stands among those that are worked on, until its next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place(Instant, u64);
 
 impl Running {
     pub fn len(&self) -> usize {
         self.by_due.len()
     }
 
-    pub fn insert(&mut self, job: Job) {
+    pub fn insert(&mut self, job: Job) -> Place {
         self.arrivals += 1;
-        self.by_due.insert((job.due(), self.arrivals), job);
+        let place = Place(job.due(), self.arrivals);
+        self.by_due.insert(place, job);
+        place
+    }
+
+    /// Takes out the job at this place, if it is still there.
+    pub fn take(&mut self, place: Place) -> Option<Job> {
+        self.by_due.remove(&place)
     }
 
     pub fn next_due(&self) -> Option<Instant> {
-        self.by_due.first_key_value().map(|((due, _), _)| *due)
+        self.by_due.first_key_value().map(|(place, _)| place.0)
     }
 
     pub fn pop_due(&mut self, now: Instant) -> Option<Job> {

@@ -93,7 +93,7 @@ pub(super) fn heartbeat(
 
 /// Puts `over` over `base`: objects merge, `Null` as a whole changes nothing, anything else
 /// replaces.
-pub(super) fn merge(base: &mut Value, over: &Value) {
+pub(crate) fn merge(base: &mut Value, over: &Value) {
     match (base, over) {
         (_, Value::Null) => {}
         (Value::Object(base), Value::Object(over)) => {

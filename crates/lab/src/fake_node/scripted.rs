@@ -12,11 +12,11 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_tungstenite::tungstenite;
 
-use super::link::{Heard, Link};
 use super::messages::{self, Load, merge};
 use super::options::{Heartbeats, NodeOptions};
 use super::wire::audio_frame;
 use super::{Closed, Registration};
+use crate::link::{Heard, Link};
 
 /// Messages that the test has not asked for yet. Beyond this the node stops reading, and the
 /// scheduler meets a slow consumer.

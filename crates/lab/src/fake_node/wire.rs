@@ -5,11 +5,14 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::Write as _;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::clock::epoch_ms;
+use crate::clock::{epoch_ms, monotonic_us};
+use crate::speech::{Digest, Mark};
 
 /// First byte of a binary frame that carries the audio of a job.
 const AUDIO_FRAME: u8 = 0x21;
@@ -38,6 +41,10 @@ pub(super) struct Incoming<'a> {
     pub turn_id: Option<Text<'a>>,
     #[serde(borrow)]
     pub lease_token: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub audio: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub audio_ref: Option<&'a RawValue>,
 }
 
 /// A string that is borrowed unless it holds an escape. (In an `Option`, a bare `Cow` would always
@@ -56,6 +63,17 @@ pub(super) struct Ids {
     head: Vec<u8>,
     /// Where the job's name ends in `head`.
     name_end: usize,
+    /// When it came, on the clock of the whole machine.
+    assigned_us: u64,
+    /// The audio it was given; `None` while that has not come.
+    audio: Option<Audio>,
+}
+
+/// What is kept of the audio of a job: enough to recognise it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Audio {
+    mark: Option<Mark>,
+    digest: Digest,
 }
 
 /// Answers are written one behind the other into one buffer and cut off as they are finished.
@@ -75,9 +93,28 @@ impl Incoming<'_> {
         self.turn_id.as_ref().map(|id| id.0.as_ref())
     }
 
+    /// The audio in the assign itself: `None` if there is none, an error if it cannot be read.
+    pub fn audio(&self) -> Result<Option<Audio>, base64::DecodeError> {
+        let decode = |text: &Text<'_>| Ok(Audio::of(&BASE64.decode(text.0.as_bytes())?));
+        self.audio.as_ref().map(decode).transpose()
+    }
+
     /// Attempts count from 1, and so does a job that names none.
     pub fn attempt(&self) -> u64 {
         self.attempt_id.unwrap_or(1)
+    }
+}
+
+impl Audio {
+    pub fn of(audio: &[u8]) -> Self {
+        Self { mark: Mark::find(audio), digest: Digest::of(audio) }
+    }
+}
+
+impl Ids {
+    /// The audio that came behind the assign.
+    pub fn hear(&mut self, audio: Audio) {
+        self.audio = Some(audio);
     }
 }
 
@@ -115,8 +152,15 @@ impl Pen {
                 put(&mut head, format_args!(r#","{name}":{}"#, value.get()));
             }
         }
-        let utterance_index = assign.utterance_index.unwrap_or(0);
-        Ids { job_id: job_id.into(), attempt_id, utterance_index, head, name_end }
+        Ids {
+            job_id: job_id.into(),
+            attempt_id,
+            utterance_index: assign.utterance_index.unwrap_or(0),
+            head,
+            name_end,
+            assigned_us: monotonic_us(),
+            audio: None,
+        }
     }
 
     /// `job_ack`, `job_started`
@@ -150,14 +194,18 @@ impl Pen {
     }
 
     /// A `job_result` whose texts say which utterance it is of, and which attempt on which node
-    /// made it.
+    /// made it. `extra.lab` tells of the audio and of the moments of the job, see
+    /// [`crate::speech::Echo`].
     pub fn result(&mut self, ids: &Ids, took_ms: u64, tts_audio_bytes: usize) -> Bytes {
         let index = ids.utterance_index;
         self.begin("job_result", ids);
         self.put(format_args!(
-            r#","utterance_index":{index},"success":true,"text_asr":"utterance {index}","#
+            r#","utterance_index":{index},"success":true,"text_asr":"utterance {index}"#
         ));
-        self.draft.put_slice(br#""text_translated":""#);
+        if let Some(Audio { mark: Some(mark), digest }) = ids.audio {
+            self.put(format_args!(": {mark}, {digest}"));
+        }
+        self.draft.put_slice(br#"","text_translated":""#);
         self.draft.put_slice(&ids.head[HEAD_START.len() + 1..ids.name_end]);
         let by = &self.node_id;
         put(&mut self.draft, format_args!(" attempt {} by {by}\",", ids.attempt_id));
@@ -168,7 +216,22 @@ impl Pen {
         self.put(format_args!(
             r#"","tts_format":"pcm16","processing_time_ms":{took_ms},"node_completed_at_ms":{at_ms}"#
         ));
+        self.lab(ids);
         self.end()
+    }
+
+    /// What listeners of the lab know a job by.
+    fn lab(&mut self, ids: &Ids) {
+        self.draft.put_slice(br#","extra":{"lab":{"#);
+        if let Some(Audio { mark, digest }) = ids.audio {
+            let (bytes, hash) = (digest.bytes, digest.hash());
+            self.put(format_args!(r#""bytes":{bytes},"hash":"{hash:016x}","#));
+            if let Some(mark) = mark {
+                self.put(format_args!(r#""mark":"{mark}","#));
+            }
+        }
+        let (assigned_us, answered_us) = (ids.assigned_us, monotonic_us());
+        self.put(format_args!(r#""assigned_us":{assigned_us},"answered_us":{answered_us}}}}}"#));
     }
 
     /// A `job_result` with an error.
@@ -217,6 +280,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::speech::Echo;
 
     const ASSIGN: &str = r#"{"type":"job_assign","job_id":"j\"1","attempt_id":2,"session_id":"s\u00e9",
         "utterance_index":3,"audio":"AAAA","pipeline":{"use_asr":true},"trace_id":null,
@@ -252,6 +316,7 @@ mod tests {
         assert_eq!(result["text_translated"], "j\"1 attempt 2 by n\"1");
         assert_eq!(result["tts_audio"], "AAAAAAAA");
         assert_eq!(result["processing_time_ms"], 12);
+        assert_eq!(Echo::read(&result), None);
 
         let failure = read(&pen.failure(&ids, "NMT_TIMEOUT", 1));
         assert_eq!(failure["success"], false);
@@ -259,6 +324,25 @@ mod tests {
         assert_eq!(read(&pen.reject(&ids, "BUSY"))["reason"], "BUSY");
         assert_eq!(read(&pen.partial(&ids))["is_final"], false);
         assert_eq!(read(&pen.progress(&ids))["stage"], "nmt");
+    }
+
+    #[test]
+    fn a_result_tells_which_audio_it_is_of() {
+        let assign: Incoming<'_> = serde_json::from_str(ASSIGN).unwrap();
+        let mut pen = Pen::new("n");
+        let mut ids = pen.ids(assign.job_id().unwrap(), &assign);
+        ids.hear(assign.audio().unwrap().unwrap());
+        let result = read(&pen.result(&ids, 12, 0));
+        let echo = Echo::read(&result).unwrap();
+        assert_eq!((echo.mark, echo.digest), (None, Digest::of(&[0, 0, 0])));
+        assert!(echo.assigned_us.unwrap() <= echo.answered_us.unwrap());
+        assert_eq!(result["text_asr"], "utterance 3");
+
+        let mark = Mark { speaker: 1, sentence: 2 };
+        ids.hear(Audio::of(&mark.to_bytes()));
+        let result = read(&pen.result(&ids, 12, 0));
+        assert_eq!(Echo::read(&result).unwrap().mark, Some(mark));
+        assert!(result["text_asr"].as_str().unwrap().starts_with("utterance 3: 1/2, 16 bytes "));
     }
 
     #[test]

@@ -16,13 +16,13 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::behaviour::Behaviour;
-use super::jobs::{Job, Running, Seen, UnackedResults};
-use super::link::{Heard, Link};
+use super::jobs::{Job, Place, Running, Seen, UnackedResults};
 use super::messages::{self, Load};
 use super::options::{Heartbeats, NodeOptions};
 use super::stats::{JobEvent, Phase, Shared, add, set};
 use super::wire::Pen;
-use super::{Closed, ConnectError, Registration};
+use super::{Closed, ConnectError, Registration, establish};
+use crate::link::{Heard, Link};
 
 mod work;
 
@@ -68,6 +68,8 @@ pub(super) struct Worker {
     seen: Seen,
     /// The job of the last assign: a binary frame that follows is its audio.
     last_assigned: String,
+    /// Where that job stands while it waits for its audio.
+    awaiting_audio: Option<Place>,
     draining: bool,
     heartbeats_sent: u64,
     /// `None`: it reports only when told to.
@@ -88,6 +90,7 @@ impl Worker {
             unacked: UnackedResults::default(),
             seen: Seen::default(),
             last_assigned: String::new(),
+            awaiting_audio: None,
             draining: false,
             heartbeats_sent: 0,
             heartbeat_every: None,
@@ -159,7 +162,11 @@ impl Worker {
                         return Some(end);
                     }
                 }
-                Heard::Binary(frame) => self.on_audio(&frame),
+                Heard::Binary(frame) => {
+                    if let Some(end) = self.on_audio(&frame, link) {
+                        return Some(end);
+                    }
+                }
                 Heard::Ended(closed) => return Some(End::Gone(closed)),
             }
             left -= 1;
@@ -256,7 +263,7 @@ impl Worker {
                     Some(Told::Crash | Told::Heartbeat(_)) => {}
                 },
             }
-            match Link::establish(&self.options, Some(&self.node_id)).await {
+            match establish(&self.options, Some(&self.node_id)).await {
                 Ok((mut link, registration)) => {
                     self.registered(&registration);
                     self.resume(&mut link);
@@ -280,6 +287,10 @@ impl Worker {
     /// unless the node keeps them.
     fn resume(&mut self, link: &mut Link) {
         self.repeat_results(link, u64::MAX);
+        // Its audio went with the connection.
+        if let Some(job) = self.awaiting_audio.take().and_then(|place| self.running.take(place)) {
+            self.lose(&job);
+        }
         if self.options.does("result_ack") {
             return;
         }

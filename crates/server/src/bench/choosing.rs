@@ -16,6 +16,7 @@ use lingua_store::nodes::{Claim, ProfileVersion, Registration, Vitals};
 use lingua_store::slots::{self, Reserve};
 use lingua_store::{Backend, Instance, redis};
 use rand::Rng;
+use rand::seq::SliceRandom;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -35,6 +36,10 @@ pub(crate) struct Line {
     choose_and_reserve_ns: f64,
     /// To the smallest fleet.
     ratio: f64,
+    /// Fetching what any choice among so many must fetch, and nothing else.
+    fetch_ns: f64,
+    /// The ratio if the fleet's size cost nothing beyond that.
+    least_ratio: f64,
 }
 
 struct Bench {
@@ -43,8 +48,10 @@ struct Bench {
     version: ProfileVersion,
     need: Need,
     session: SessionKey,
+    far: FarMemory,
     choosing: Vec<Duration>,
     both: Vec<Duration>,
+    fetching: Vec<Duration>,
     _redis: Option<RedisServer>,
 }
 
@@ -73,13 +80,17 @@ pub(crate) async fn measure(
     let mut lines = Vec::new();
     for (bench, nodes) in benches.iter_mut().zip(sizes) {
         let (choose_ns, both) = (median(&mut bench.choosing), median(&mut bench.both));
+        let fetch_ns = median(&mut bench.fetching);
         let first = lines.first().map_or(both, |line: &Line| line.choose_and_reserve_ns);
+        let first_fetch = lines.first().map_or(fetch_ns, |line: &Line| line.fetch_ns);
         lines.push(Line {
             store,
             nodes: *nodes,
             choose_ns,
             choose_and_reserve_ns: both,
             ratio: both / first,
+            fetch_ns,
+            least_ratio: (first + fetch_ns - first_fetch) / first,
         });
     }
     Ok(lines)
@@ -134,8 +145,18 @@ impl Bench {
             named: false,
         };
         let session = SessionKey::new("default".parse()?, "bench".parse()?);
-        let (choosing, both) = (Vec::new(), Vec::new());
-        Ok(Bench { fleet, store, version, need, session, choosing, both, _redis: server })
+        Ok(Bench {
+            fleet,
+            store,
+            version,
+            need,
+            session,
+            far: FarMemory::of(nodes),
+            choosing: Vec::new(),
+            both: Vec::new(),
+            fetching: Vec::new(),
+            _redis: server,
+        })
     }
 
     async fn round(&mut self) -> anyhow::Result<()> {
@@ -146,6 +167,11 @@ impl Bench {
             self.fleet.ended(&node);
         }
         self.choosing.push(began.elapsed());
+        let began = Instant::now();
+        for _ in 0..CHOICES {
+            self.far.fetch(chance.next_u64());
+        }
+        self.fetching.push(began.elapsed());
         let key = JobKey {
             session: &self.session,
             origin: Origin::Unnamed(1),
@@ -188,16 +214,59 @@ impl Bench {
     }
 }
 
+/// What no choice among very many nodes can do without, as lean as it can be laid out: whom the draw
+/// met, and of that node a line with its name, a line with its record and a line with its leases,
+/// each found through the one before it.
+struct FarMemory {
+    drawn: Vec<u32>,
+    lines: [Vec<MemoryLine>; 3],
+}
+
+/// Where the node is in the next of them, and what is changed there.
+#[repr(align(64))]
+struct MemoryLine {
+    next: u32,
+    changed: u32,
+}
+
+impl FarMemory {
+    fn of(nodes: u32) -> Self {
+        let order = || {
+            let mut order: Vec<u32> = (0..nodes).collect();
+            order.shuffle(&mut rand::rng());
+            order
+        };
+        let lines = || order().into_iter().map(|next| MemoryLine { next, changed: 0 }).collect();
+        FarMemory { drawn: order(), lines: [lines(), lines(), lines()] }
+    }
+
+    fn fetch(&mut self, bits: u64) {
+        let mut node = self.drawn[bits as usize % self.drawn.len()];
+        for lines in &mut self.lines {
+            let line = &mut lines[node as usize];
+            line.changed = line.changed.wrapping_add(1);
+            node = line.next;
+        }
+        std::hint::black_box(node);
+    }
+}
+
 #[allow(clippy::print_stdout, reason = "the report is the result of the command")]
 pub(crate) fn print(lines: &[Line]) {
     println!(
-        "\n{:<8} {:>8} {:>10} {:>18} {:>6}",
-        "store", "nodes", "choose ns", "choose+reserve ns", "ratio"
+        "\n{:<8} {:>8} {:>10} {:>18} {:>6} {:>9} {:>6}",
+        "store", "nodes", "choose ns", "choose+reserve ns", "ratio", "fetch ns", "least"
     );
     for line in lines {
         println!(
-            "{:<8} {:>8} {:>10.0} {:>18.0} {:>6.2}",
-            line.store, line.nodes, line.choose_ns, line.choose_and_reserve_ns, line.ratio
+            "{:<8} {:>8} {:>10.0} {:>18.0} {:>6.2} {:>9.0} {:>6.2}",
+            line.store,
+            line.nodes,
+            line.choose_ns,
+            line.choose_and_reserve_ns,
+            line.ratio,
+            line.fetch_ns,
+            line.least_ratio
         );
     }
 }

@@ -37,7 +37,7 @@ struct Line {
     redis_cpu_per_1000: Option<f64>,
     /// The same scheduler's processor seconds for a thousand requests that do nothing.
     floor_cpu_per_1000: f64,
-    redis_calls_per_job: Option<f64>,
+    redis_scripts_per_job: Option<f64>,
 }
 
 /// The whole report.
@@ -147,7 +147,9 @@ async fn one(
         scheduler_cpu_per_1000: per_1000(cpu),
         redis_cpu_per_1000: redis_cpu.map(per_1000),
         floor_cpu_per_1000: floor_cpu.as_secs_f64() * 1000.0 / (floor.done as f64).max(1.0),
-        redis_calls_per_job: calls_from.zip(calls_to).map(|(from, to)| (to - from) as f64 / count),
+        redis_scripts_per_job: calls_from
+            .zip(calls_to)
+            .map(|(from, to)| (to - from) as f64 / count),
     })
 }
 
@@ -298,7 +300,7 @@ fn print(report: &Report) {
         "redis",
         "sum",
         "floor",
-        "calls/job"
+        "scripts/job"
     );
     for line in &report.jobs {
         let redis = line.redis_cpu_per_1000.unwrap_or(0.0);
@@ -314,7 +316,8 @@ fn print(report: &Report) {
             redis,
             line.scheduler_cpu_per_1000 + redis,
             line.floor_cpu_per_1000,
-            line.redis_calls_per_job.map_or_else(|| "-".to_owned(), |calls| format!("{calls:.2}")),
+            line.redis_scripts_per_job
+                .map_or_else(|| "-".to_owned(), |calls| format!("{calls:.2}")),
         );
     }
     choosing::print(&report.choosing);

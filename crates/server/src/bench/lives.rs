@@ -17,12 +17,12 @@ use lingua_core::{InstanceId, Lang, LeaseToken, NodeId, SessionId, SessionKey, T
 use lingua_store::jobs::{Assignment, Create, EndedBy, Ending, Finish, NewJob};
 use lingua_store::nodes::{Beat, Claim, ProfileVersion, Put, Registration, Vitals};
 use lingua_store::redis::ceiling::Ceiling;
-use lingua_store::slots::{Reserve, Wish};
+use lingua_store::slots::{HeldSlot, Reserve, Wish};
 use lingua_store::{Backend, Instance};
 use rand::RngExt;
 use tokio::time::Instant;
 
-/// Store calls of one life.
+/// Store steps of one life; a store may take two of them together.
 pub(crate) const CALLS: u32 = 5;
 
 const NODES: usize = 64;
@@ -162,27 +162,25 @@ impl Fleet {
             keep_for: KEEP,
         };
         let wish = Wish { node, token, version: self.version, models: &[], lease: LEASE };
-        let (created, reserved) =
-            tokio::join!(self.store.jobs.create(&new), self.store.slots.reserve(&wish));
-        let Create::Created { .. } = created? else { bail!("a bench job was there already") };
-        match reserved? {
-            Reserve::Granted { .. } => {}
+        let slots = &*self.store.slots;
+        let (created, reserved) = self.store.jobs.begin(&new, slots, &wish).await;
+        let Create::Created = created? else { bail!("a bench job was there already") };
+        let granted = match reserved? {
+            Reserve::Granted { until, .. } => until - LEASE,
             other => bail!("a bench job got no slot: {other:?}"),
-        }
+        };
         let committed = self.store.slots.commit(node, token, LEASE).await?;
         let Commit::Committed(_) = committed else {
             bail!("a bench job lost its slot: {committed:?}")
         };
         let by = EndedBy::Assignment(new.first.context("it was assigned above")?);
         let done = Ending { state: JobState::Done, code: String::new() };
-        let (released, finished) = tokio::join!(
-            self.store.slots.release(node, token),
-            self.store.jobs.finish(&job, &by, &done)
-        );
+        let slot = HeldSlot { node, token, granted: Some(granted) };
+        let (finished, released) = self.store.jobs.end(&job, &by, &done, slots, &slot).await;
         match (released?, finished?) {
-            (true, Finish::Finished) => Ok(()),
+            ((), Finish::Finished) => Ok(()),
             // Other work kept this process from running for so long that the record was forgotten.
-            (true, Finish::Unknown) if began.elapsed() > self.deadline => Ok(()),
+            ((), Finish::Unknown) if began.elapsed() > self.deadline => Ok(()),
             other => bail!("a bench job did not end well: {other:?}"),
         }
     }

@@ -15,9 +15,14 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// Starts this very program as `lingua serve` on a free port.
     pub(crate) fn start(store: &str) -> anyhow::Result<Self> {
+        Self::start_as(&["serve", "--listen", "127.0.0.1:0", "--store", store])
+    }
+
+    /// Starts this very program with these arguments, which must greet as `lingua serve` does.
+    pub(crate) fn start_as(arguments: &[&str]) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("this program has no path")?;
         let mut child = Command::new(program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--store", store])
+            .args(arguments)
             .env("LINGUA_LOG", "error")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -49,6 +54,22 @@ impl Drop for Scheduler {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Three lines as `lingua serve` says them.
+pub(crate) fn greet(address: std::net::SocketAddr) {
+    use std::io::Write;
+    // Nobody need be there to read it.
+    let _ = writeln!(std::io::stdout(), "listens on http://{address}\n-\n-");
+}
+
+/// Memory of a process that is in use, in bytes.
+pub(crate) fn resident_bytes(pid: u32) -> anyhow::Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status"))
+        .with_context(|| format!("process {pid} is gone"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    Ok(kib.context("the kernel does not say how much memory it has")? * 1024)
 }
 
 /// Processor time that the threads of a process have used so far.

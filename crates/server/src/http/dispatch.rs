@@ -65,7 +65,7 @@ pub(crate) async fn f2f(
     }
     let job = engine.jobs.submit(spec)?;
     let dispatched = job.dispatched().await;
-    if let Some(record) = job.view().elsewhere {
+    if let Some(record) = job.elsewhere() {
         return elsewhere(&engine, job.id, record, wait).await.map(Json);
     }
     dispatched?;

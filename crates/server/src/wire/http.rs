@@ -16,20 +16,14 @@ pub(crate) mod word;
 use std::fmt;
 use std::marker::PhantomData;
 
-use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-/// Levels of a body. Real messages have five; what passes through must not exhaust the stack of
-/// whoever reads it next.
-const MAX_DEPTH: usize = 64;
-
-/// Characters of a sentence about a wrong body; it may quote what was sent.
-const MAX_DETAIL_CHARS: usize = 300;
+use super::fields::{MAX_DEPTH, deeper_than};
+pub(crate) use super::fields::{invalid, text, within, wrong};
 
 /// The longest that a call may wait for something to happen.
 pub(crate) const MAX_WAIT_MS: u64 = 60_000;
@@ -107,95 +101,12 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     Ok(value)
 }
 
-/// Whether brackets are nested deeper than so many levels.
-fn deeper_than(json: &[u8], levels: usize) -> bool {
-    // Most bodies have so few brackets that they cannot be: counting them is quicker than following.
-    if json.iter().filter(|byte| matches!(**byte, b'{' | b'[')).count() <= levels {
-        return false;
-    }
-    let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            _ if quoted => {}
-            b'{' | b'[' => {
-                depth += 1;
-                if depth > levels {
-                    return true;
-                }
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
-}
-
-/// A refusal of what was sent.
-pub(crate) fn invalid(detail: impl Into<String>) -> Refusal {
-    let mut detail: String = detail.into();
-    if let Some((end, _)) = detail.char_indices().nth(MAX_DETAIL_CHARS) {
-        detail.truncate(end);
-        detail.push('…');
-    }
-    Refusal::new(Code::InvalidMessage, detail)
-}
-
-/// A refusal of one field.
-pub(crate) fn wrong(field: &str, text: impl fmt::Display) -> Refusal {
-    invalid(format!("{field}: {text}"))
-}
-
-/// A text of at most so many characters, none of them a control character.
-pub(crate) fn text(
-    field: &str,
-    value: Option<String>,
-    max_chars: usize,
-) -> Result<Option<String>, Refusal> {
-    let Some(value) = value else { return Ok(None) };
-    if value.chars().nth(max_chars).is_some() {
-        return Err(wrong(field, format_args!("has more than {max_chars} characters")));
-    }
-    if value.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
-        return Err(wrong(field, "holds a control character"));
-    }
-    Ok(Some(value))
-}
-
-/// A number within its bounds.
-pub(crate) fn within(
-    field: &str,
-    value: u64,
-    bounds: std::ops::RangeInclusive<u64>,
-) -> Result<u64, Refusal> {
-    if bounds.contains(&value) {
-        return Ok(value);
-    }
-    let (low, high) = (bounds.start(), bounds.end());
-    Err(wrong(field, format_args!("is from {low} to {high}, not {value}")))
-}
-
-/// An object that passes through as it is.
-pub(crate) fn passing(
-    field: &str,
-    value: Option<Box<RawValue>>,
-    max_bytes: usize,
-) -> Result<Option<lingua_engine::job::Json>, Refusal> {
-    let Some(value) = value else { return Ok(None) };
-    if !value.get().starts_with('{') {
-        return Err(wrong(field, "is not an object"));
-    }
-    if value.get().len() > max_bytes {
-        return Err(wrong(field, format_args!("has more than {max_bytes} bytes")));
-    }
-    Ok(Some(value.into()))
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::value::RawValue;
+
     use super::*;
+    use crate::wire::fields::MAX_DETAIL_CHARS;
 
     #[derive(Debug, Deserialize)]
     struct Outer {

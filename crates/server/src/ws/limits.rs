@@ -37,6 +37,14 @@ impl Rate {
         allowed
     }
 
+    /// Takes so many, whether or not they are there; how long to wait until they would have been.
+    pub(super) fn owe(&mut self, now: Instant, cost: f64) -> Option<Duration> {
+        let gained = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
+        self.left = (self.left + gained).min(self.most) - cost;
+        self.at = now;
+        (self.left < 0.0).then(|| Duration::from_secs_f64(-self.left / self.per_second))
+    }
+
     /// The peer was asked something: so many messages more are expected of it.
     pub(super) fn expect(&mut self, messages: u32) {
         self.left = (self.left + f64::from(messages)).min(self.most);

@@ -71,7 +71,9 @@ pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer) {
 /// One connection of a node.
 struct NodeSocket {
     engine: Engine,
-    wire: Wire<ToNode>,
+    wire: Wire,
+    /// What the engine wants to be sent.
+    messages: mpsc::Receiver<ToNode>,
     present: Present,
     /// What the engine sends through. It is the engine's alone once the node is registered: a
     /// connection that the engine let go of then learns of it.
@@ -120,7 +122,8 @@ impl NodeSocket {
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let patience = Duration::from_millis(engine.settings().timing.send_ms);
         NodeSocket {
-            wire: Wire::new(socket, messages, peer, patience),
+            wire: Wire::new(socket, peer, patience),
+            messages,
             present: Present { nodes: Arc::clone(&engine.nodes), connection: None },
             engine,
             outbox: Ok(outbox),
@@ -143,12 +146,12 @@ impl NodeSocket {
         loop {
             let event = tokio::select! {
                 biased;
-                event = self.wire.event() => event,
+                event = self.wire.event(&mut self.messages) => event,
                 () = &mut ended => return End::Say(self.going_away()),
             };
             let goes = match event {
                 Event::Text(text) => self.on_text(text).await,
-                Event::Binary => {
+                Event::Binary(_) => {
                     let refusal = Refusal::new(Code::UnsupportedMessage, "nodes send text frames");
                     self.hear(Instant::now()).and_then(|()| self.offence(refusal))
                 }

@@ -33,10 +33,8 @@ const MAX_LINE: usize = 256;
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 /// One connection with what is on its way out.
-pub(super) struct Wire<M> {
+pub(super) struct Wire {
     socket: WebSocket,
-    /// What the engine wants to be sent.
-    outbox: mpsc::Receiver<M>,
     line: VecDeque<Message>,
     line_bytes: usize,
     /// Something was handed to the socket and not flushed yet.
@@ -49,6 +47,8 @@ pub(super) struct Wire<M> {
     patience: Duration,
     /// When the write that is under way last made progress, and how far it had come.
     stall: Option<(Instant, u64)>,
+    /// Nothing is read before then.
+    read_at: Option<Instant>,
     due: Instant,
     timer: Pin<Box<Sleep>>,
 }
@@ -58,11 +58,11 @@ pub(super) enum Event<M> {
     /// The peer said something.
     Text(Utf8Bytes),
     /// The peer sent bytes.
-    Binary,
+    Binary(Bytes),
     /// The peer lives.
     Alive,
-    /// The engine wants something sent; `None` if it will not want anything any more.
-    Outgoing(Option<M>),
+    /// Something came for the connection from elsewhere than the peer.
+    Outgoing(M),
     /// All that was in line is with the operating system.
     Written,
     /// It is the time that [`Wire::wake_at`] set.
@@ -78,6 +78,8 @@ pub(super) enum End {
     Say(Close),
     /// The peer said goodbye and is owed an answer.
     Answer,
+    /// It takes nothing that is sent to it.
+    Stuck,
     /// There is nobody to say anything to.
     Lost(&'static str),
 }
@@ -95,6 +97,7 @@ impl End {
         match self {
             End::Say(close) => &close.reason,
             End::Answer => "the peer closed it",
+            End::Stuck => "it takes nothing that is sent",
             End::Lost(why) => why,
         }
     }
@@ -106,17 +109,11 @@ impl Close {
     }
 }
 
-impl<M> Wire<M> {
-    pub(super) fn new(
-        socket: WebSocket,
-        outbox: mpsc::Receiver<M>,
-        peer: Peer,
-        patience: Duration,
-    ) -> Self {
+impl Wire {
+    pub(super) fn new(socket: WebSocket, peer: Peer, patience: Duration) -> Self {
         let now = Instant::now();
         Wire {
             socket,
-            outbox,
             line: VecDeque::new(),
             line_bytes: 0,
             unflushed: false,
@@ -125,6 +122,7 @@ impl<M> Wire<M> {
             peer,
             patience,
             stall: None,
+            read_at: None,
             due: now,
             timer: Box::pin(tokio::time::sleep_until(now)),
         }
@@ -157,15 +155,30 @@ impl<M> Wire<M> {
         self.due = due;
     }
 
-    /// Waits for what happens next. Nothing is lost when the wait is given up.
-    pub(super) async fn event(&mut self) -> Event<M> {
-        poll_fn(|cx| self.poll_event(cx)).await
+    /// Waits for what happens next, here or in the outbox. Nothing is lost when the wait is given up.
+    pub(super) async fn event<M>(&mut self, outbox: &mut mpsc::Receiver<M>) -> Event<Option<M>> {
+        poll_fn(|cx| self.poll_event(cx, |cx| outbox.poll_recv(cx))).await
+    }
+
+    /// Reads nothing before then.
+    pub(super) fn pause_reading(&mut self, until: Instant) {
+        self.read_at = Some(until);
+    }
+
+    /// Since when the peer takes nothing of what waits for it.
+    pub(super) fn stalled_since(&self) -> Option<Instant> {
+        self.stall.map(|(since, _)| since)
+    }
+
+    /// Bytes that wait for the peer.
+    pub(super) fn line_bytes(&self) -> usize {
+        self.line_bytes
     }
 
     /// Ends the connection, and waits a moment for the peer to agree.
     pub(super) async fn end(mut self, end: End) {
         let answered = match end {
-            End::Lost(_) => return,
+            End::Lost(_) | End::Stuck => return,
             End::Answer => {
                 // The library has the answer ready; it leaves with the next flush.
                 self.unflushed = true;
@@ -194,15 +207,23 @@ impl<M> Wire<M> {
         self.line.len() < MAX_LINE && self.line_bytes < MAX_LINE_BYTES
     }
 
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event<M>> {
+    /// Looks for what happens next, here or in the outbox.
+    pub(super) fn poll_event<M>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut outbox: impl FnMut(&mut Context<'_>) -> Poll<M>,
+    ) -> Poll<Event<M>> {
         loop {
             let reads = self.has_room() && self.reads < READS_BEFORE_WRITE;
-            if reads && let Poll::Ready(event) = self.poll_read(cx) {
+            if reads
+                && self.may_read()
+                && let Poll::Ready(event) = self.poll_read(cx)
+            {
                 self.reads += 1;
                 return Poll::Ready(event);
             }
             if self.has_room()
-                && let Poll::Ready(message) = self.outbox.poll_recv(cx)
+                && let Poll::Ready(message) = outbox(cx)
             {
                 return Poll::Ready(Event::Outgoing(message));
             }
@@ -223,10 +244,18 @@ impl<M> Wire<M> {
         }
     }
 
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Event<M>> {
+    /// Whether the time has come to read again.
+    fn may_read(&mut self) -> bool {
+        if self.read_at.is_some_and(|at| at <= Instant::now()) {
+            self.read_at = None;
+        }
+        self.read_at.is_none()
+    }
+
+    fn poll_read<M>(&mut self, cx: &mut Context<'_>) -> Poll<Event<M>> {
         let event = match ready!(self.socket.poll_next_unpin(cx)) {
             Some(Ok(Message::Text(text))) => Event::Text(text),
-            Some(Ok(Message::Binary(_))) => Event::Binary,
+            Some(Ok(Message::Binary(bytes))) => Event::Binary(bytes),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Event::Alive,
             Some(Ok(Message::Close(_))) => Event::Ended(End::Answer),
             Some(Err(error)) => Event::Ended(end_of(error)),
@@ -252,12 +281,10 @@ impl<M> Wire<M> {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Event<M>> {
+    fn poll_timer<M>(&mut self, cx: &mut Context<'_>) -> Poll<Event<M>> {
         loop {
-            let due = match self.stall_due() {
-                Some(stalled) => self.due.min(stalled),
-                None => self.due,
-            };
+            let dues = [self.stall_due(), self.read_at].into_iter().flatten();
+            let due = dues.fold(self.due, Instant::min);
             if self.timer.deadline() != due {
                 self.timer.as_mut().reset(due);
             }
@@ -266,10 +293,15 @@ impl<M> Wire<M> {
             if self.due <= now {
                 return Poll::Ready(Event::Due);
             }
+            if self.read_at.is_some_and(|at| at <= now) {
+                // Read again, before anything else.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             let written = self.peer.written();
             match &mut self.stall {
                 Some((since, before)) if *before == written && now >= *since + self.patience => {
-                    return Poll::Ready(Event::Ended(End::Lost("it takes nothing that is sent")));
+                    return Poll::Ready(Event::Ended(End::Stuck));
                 }
                 Some(stall) if stall.1 != written => *stall = (now, written),
                 _ => {}

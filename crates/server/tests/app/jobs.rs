@@ -127,6 +127,7 @@ impl JobBuilder {
             strict: self.strict,
             turn: self.turn,
             past: None,
+            observer: None,
             work: Arc::new(Work {
                 utterance_index: self.index,
                 src_lang: self.src,

@@ -191,7 +191,7 @@ impl JobBook for MemoryStore {
         let known = records.put_new(now, hash, job.id, forgotten_at, || Job::new(job, deadline));
         Ok(match known {
             Some(known) => Create::Exists(known.record(&job.id)),
-            None => Create::Created { deadline },
+            None => Create::Created,
         })
     }
 

@@ -7,7 +7,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::RwLock;
-use redis::{Arg, Cmd, ErrorKind, RedisError, RedisWrite, ServerErrorKind, ToRedisArgs, Value};
+use redis::{
+    Arg, Cmd, ErrorKind, Pipeline, RedisError, RedisWrite, ServerErrorKind, ToRedisArgs, Value,
+};
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -85,6 +87,11 @@ impl Link {
         self.0.status.subscribe()
     }
 
+    /// Whether all keys are at one place, so that any two commands can be sent together.
+    pub(crate) fn is_one_server(&self) -> bool {
+        self.0.target.topology != Topology::Cluster
+    }
+
     /// Begins a call of a script on these keys; refused at once while the store is down.
     pub(crate) fn call<const N: usize>(
         &self,
@@ -159,6 +166,28 @@ impl Call<'_> {
             answer => answer,
         };
         Reply::new(self.script.name, answer.map_err(|e| self.link.trouble(&e))?)
+    }
+
+    /// Runs the script and a plain command, in one message to one server. Each has its own answer, and
+    /// only a message that was lost has none.
+    pub(crate) async fn run_beside(mut self, other: Cmd) -> Result<(Result<Reply>, Result<Value>)> {
+        let mut both = Pipeline::with_capacity(2);
+        both.add_command(std::mem::take(&mut self.cmd)).add_command(other);
+        let answers = self.wire.query_all(&both).await.map_err(|e| self.link.trouble(&e))?;
+        let Ok([script, other]) = <[Value; 2]>::try_from(answers) else {
+            return Err(Error::corrupt(self.script.name, "not two answers to two commands"));
+        };
+        let other = other.extract_error().map_err(|e| self.link.trouble(&e));
+        let script = match script.extract_error() {
+            Err(e) if e.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.cmd = both.cmd_iter().next().expect("there are two").clone();
+                let by_text = self.by_text();
+                self.wire.query(&by_text).await
+            }
+            answer => answer,
+        };
+        let script = script.map_err(|e| self.link.trouble(&e));
+        Ok((script.and_then(|answer| Reply::new(self.script.name, answer)), other))
     }
 
     fn by_text(&self) -> Cmd {

@@ -40,6 +40,7 @@ scripts! {
     JOB_ASSIGN = "job_assign";
     JOB_CREATE = "job_create";
     JOB_FINISH = "job_finish";
+    JOB_READ = "job_read";
     LEADER_RESIGN = "leader_resign";
     LEADER_TAKE = "leader_take";
     NODE_BEAT = "node_beat";
@@ -60,6 +61,7 @@ scripts! {
     REQUEST_CLAIM = "request_claim";
     SLOT_COMMIT = "slot_commit";
     SLOT_CONFIRM = "slot_confirm";
+    SLOT_REGAIN = "slot_regain";
     SLOT_RELEASE = "slot_release";
     SLOT_RENEW = "slot_renew";
     SLOT_RESERVE = "slot_reserve";

@@ -6,11 +6,13 @@ use async_trait::async_trait;
 use lingua_core::limits::{MAX_MODELS_PER_JOB, MAX_SLOTS};
 use lingua_core::slots::{Commit, Confirmed, Usage};
 use lingua_core::{LeaseToken, Moment, NodeId};
+use redis::{Cmd, RedisWrite, Value};
 
-use super::connection::Link;
+use super::connection::{Call, Link};
 use super::keys::{node_gaps, node_leases, node_record};
+use super::reply::Reply;
 use super::scripts::{
-    SLOT_COMMIT, SLOT_CONFIRM, SLOT_RELEASE, SLOT_RENEW, SLOT_RESERVE, SLOT_USAGE,
+    SLOT_COMMIT, SLOT_CONFIRM, SLOT_REGAIN, SLOT_RELEASE, SLOT_RENEW, SLOT_RESERVE, SLOT_USAGE,
 };
 use crate::error::{Error, Result, checked_ms};
 use crate::slots::{Confirm, Refusal, Report, Reserve, SlotLedger, Wish};
@@ -28,39 +30,17 @@ impl RedisSlots {
 #[async_trait]
 impl SlotLedger for RedisSlots {
     async fn reserve(&self, wish: &Wish<'_>) -> Result<Reserve> {
-        if wish.models.len() > MAX_MODELS_PER_JOB {
-            return Err(Error::Invalid("a job names at most 8 models"));
-        }
-        let (record, leases) = (node_record(wish.node), node_leases(wish.node));
-        let call = match wish.models {
-            [] => self.link.call(&SLOT_RESERVE, [record, leases])?,
-            _ => self.link.call(&SLOT_RESERVE, [record, leases, node_gaps(wish.node)])?,
-        };
-        let mut call = call.show(wish.token).arg(checked_ms(wish.lease)?).reign_and(wish.version);
-        for model in wish.models {
-            call = call.show(model);
-        }
-        let mut reply = call.run().await?;
-        Ok(match reply.word() {
-            "granted" => Reserve::Granted { until: reply.moment()?, used: reply.small()? },
-            "already" => Reserve::Already { until: reply.moment()? },
-            "spent" => Reserve::Spent,
-            "full" => Reserve::Full { used: reply.small()?, max: reply.small()? },
-            "unknown" => Reserve::Refused(Refusal::UnknownNode),
-            "changed" => Reserve::Refused(Refusal::Changed(reply.parse()?)),
-            "closed" => Reserve::Refused(Refusal::Closed),
-            "stale" => Reserve::Refused(Refusal::Stale),
-            "unconfirmed" => Reserve::Refused(Refusal::Unconfirmed),
-            "held" => Reserve::Refused(Refusal::Held(reply.moment()?)),
-            "missing_model" => Reserve::Refused(Refusal::MissingModel),
-            _ => return Err(reply.unexpected()),
-        })
+        reserved(reserve(&self.link, wish)?.run().await?)
     }
 
     async fn commit(&self, node: &NodeId, token: LeaseToken, lease: Duration) -> Result<Commit> {
-        let keys = [node_record(node), node_leases(node)];
-        let call = self.link.call(&SLOT_COMMIT, keys)?.show(token).arg(checked_ms(lease)?);
+        let (leases, lease) = (node_leases(node), checked_ms(lease)?);
+        let call = self.link.call(&SLOT_COMMIT, [leases])?.show(token).arg(lease);
         let mut reply = call.run().await?;
+        if reply.word() == "over" {
+            let keys = [node_record(node), node_leases(node)];
+            reply = self.link.call(&SLOT_REGAIN, keys)?.show(token).arg(lease).run().await?;
+        }
         Ok(match reply.word() {
             "committed" => Commit::Committed(reply.moment()?),
             "already" => Commit::Already(reply.moment()?),
@@ -93,6 +73,14 @@ impl SlotLedger for RedisSlots {
             "freed" => Ok(true),
             "nothing" => Ok(false),
             _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn release_young(&self, node: &NodeId, token: LeaseToken, granted: Moment) -> Result<()> {
+        match self.link.command(&release_young(node, token, granted)).await? {
+            Value::Int(1) => Ok(()),
+            // Not known, or given back before.
+            _ => self.release(node, token).await.map(drop),
         }
     }
 
@@ -133,4 +121,50 @@ impl SlotLedger for RedisSlots {
             _ => Err(reply.unexpected()),
         }
     }
+}
+
+/// The call that reserves a slot.
+pub(super) fn reserve<'a>(link: &'a Link, wish: &Wish<'_>) -> Result<Call<'a>> {
+    if wish.models.len() > MAX_MODELS_PER_JOB {
+        return Err(Error::Invalid("a job names at most 8 models"));
+    }
+    let (record, leases) = (node_record(wish.node), node_leases(wish.node));
+    let call = match wish.models {
+        [] => link.call(&SLOT_RESERVE, [record, leases])?,
+        _ => link.call(&SLOT_RESERVE, [record, leases, node_gaps(wish.node)])?,
+    };
+    let mut call = call.show(wish.token).arg(checked_ms(wish.lease)?).reign_and(wish.version);
+    for model in wish.models {
+        call = call.show(model);
+    }
+    Ok(call)
+}
+
+/// What it answered.
+pub(super) fn reserved(mut reply: Reply) -> Result<Reserve> {
+    Ok(match reply.word() {
+        "granted" => Reserve::Granted { until: reply.moment()?, used: reply.small()? },
+        "already" => Reserve::Already { until: reply.moment()? },
+        "spent" => Reserve::Spent,
+        "full" => Reserve::Full { used: reply.small()?, max: reply.small()? },
+        "unknown" => Reserve::Refused(Refusal::UnknownNode),
+        "changed" => Reserve::Refused(Refusal::Changed(reply.parse()?)),
+        "closed" => Reserve::Refused(Refusal::Closed),
+        "stale" => Reserve::Refused(Refusal::Stale),
+        "unconfirmed" => Reserve::Refused(Refusal::Unconfirmed),
+        "held" => Reserve::Refused(Refusal::Held(reply.moment()?)),
+        "missing_model" => Reserve::Refused(Refusal::MissingModel),
+        _ => return Err(reply.unexpected()),
+    })
+}
+
+/// The command that gives a slot back, granted at this moment, and says 1 if it did: only an unspent
+/// lease ends after its own beginning, so moving its end there spends it, and changes nothing where
+/// that was done before. The mark is as old as the grant, and marks are kept for that much longer.
+pub(super) fn release_young(node: &NodeId, token: LeaseToken, granted: Moment) -> Cmd {
+    let mut add = Cmd::with_capacity(7, 192);
+    add.arg("ZADD").arg(node_leases(node)).arg("XX").arg("GT").arg("CH");
+    add.write_arg_fmt(format_args!("-{}9", granted.as_millis()));
+    add.write_arg_fmt(token);
+    add
 }

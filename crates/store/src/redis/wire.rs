@@ -7,7 +7,7 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo};
-use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, RedisResult, Value};
+use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::time::timeout;
 
 use super::Options;
@@ -41,6 +41,18 @@ impl Wire {
             Kind::Cluster(connection) => connection.req_packed_command(cmd).await,
         };
         answer?.extract_error()
+    }
+
+    /// Sends commands in one message, one answer each; errors of the server are among them.
+    pub(crate) async fn query_all(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
+        match &mut self.kind {
+            Kind::Single(connection) => {
+                connection.req_packed_commands(commands, 0, commands.len()).await
+            }
+            Kind::Cluster(connection) => {
+                connection.req_packed_commands(commands, 0, commands.len()).await
+            }
+        }
     }
 
     /// Asks every primary, one answer each.

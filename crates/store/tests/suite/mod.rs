@@ -30,6 +30,7 @@ pub mod recovery;
 pub mod reserve;
 pub mod samples;
 pub mod slots;
+pub mod together;
 
 /// How a scenario ends. A store that answers with an error where an answer is due has failed it.
 pub type Outcome = anyhow::Result<()>;
@@ -183,6 +184,15 @@ macro_rules! conformance {
                 the_same_request_id_of_two_tenants_is_two_requests,
                 a_turn_is_bound_to_the_last_node_until_the_binding_lapses,
                 a_turn_belongs_to_its_session,
+            }
+            together {
+                a_job_begins_with_its_record_and_its_slot,
+                a_job_that_is_there_begins_no_second_time,
+                a_full_or_changed_node_refuses_and_the_job_is_written_all_the_same,
+                a_superseded_owner_begins_nothing,
+                a_job_ends_and_its_slot_is_free,
+                an_attempt_that_counts_no_more_gives_its_slot_back_and_ends_nothing,
+                a_young_slot_given_back_is_free_and_its_token_spent,
             }
             owners {
                 every_claim_wins_and_raises_the_epoch,

@@ -8,9 +8,9 @@ use super::{End, Worker};
 use crate::clock::millis;
 use crate::fake_node::behaviour::{Fate, Throw};
 use crate::fake_node::jobs::{Job, Step, Unacked};
-use crate::fake_node::link::Link;
 use crate::fake_node::stats::{JobEvent, add, add_many, raise, set};
-use crate::fake_node::wire::{Ids, Incoming, audio_frame};
+use crate::fake_node::wire::{Audio, Ids, Incoming, audio_frame};
+use crate::link::Link;
 
 impl Worker {
     pub(super) fn on_text(&mut self, text: &str, link: &mut Link) -> Option<End> {
@@ -39,21 +39,34 @@ impl Worker {
         None
     }
 
-    pub(super) fn on_audio(&mut self, frame: &Bytes) {
+    pub(super) fn on_audio(&mut self, frame: &Bytes, link: &mut Link) -> Option<End> {
         let counters = &self.shared.counters;
-        match audio_frame(frame) {
-            Some((job_id, audio)) if job_id == self.last_assigned => {
-                add(&counters.audio_frames);
-                add_many(&counters.audio_bytes, audio.len());
+        let audio = match audio_frame(frame) {
+            Some((job_id, audio)) if job_id == self.last_assigned => audio,
+            _ => {
+                add(&counters.stray_frames);
+                return None;
             }
-            _ => add(&counters.stray_frames),
-        }
+        };
+        add(&counters.audio_frames);
+        add_many(&counters.audio_bytes, audio.len());
+        // Not there if it was cancelled meanwhile, or not worked on at all.
+        let mut job = self.awaiting_audio.take().and_then(|place| self.running.take(place))?;
+        job.ids.hear(Audio::of(&audio));
+        job.awaits_audio = false;
+        self.step(job, Instant::now(), link)
     }
 
     fn on_assign(&mut self, job_id: &str, assign: &Incoming<'_>, link: &mut Link) -> Option<End> {
-        let ids = self.pen.ids(job_id, assign);
+        let mut ids = self.pen.ids(job_id, assign);
         self.last_assigned.clear();
         self.last_assigned.push_str(job_id);
+        self.awaiting_audio = None;
+        match assign.audio() {
+            Ok(Some(audio)) => ids.hear(audio),
+            Ok(None) => {}
+            Err(error) => self.shared.complain(format!("the audio of {job_id}: {error}")),
+        }
         add(&self.shared.counters.received);
         self.shared.note(JobEvent::Received, job_id, ids.attempt_id, assign.turn_id());
 
@@ -81,11 +94,21 @@ impl Worker {
                 self.reject(&ids, throw.fate, link);
                 None
             }
-            _ => self.start(ids, throw, link),
+            _ => {
+                let elsewhere = assign.audio.is_some() || assign.audio_ref.is_some();
+                let awaits_audio = !elsewhere && self.options.does("binary_audio");
+                self.start(ids, throw, awaits_audio, link)
+            }
         }
     }
 
-    fn start(&mut self, ids: Ids, throw: Throw, link: &mut Link) -> Option<End> {
+    fn start(
+        &mut self,
+        ids: Ids,
+        throw: Throw,
+        awaits_audio: bool,
+        link: &mut Link,
+    ) -> Option<End> {
         if self.options.does("ack") {
             if throw.drop_ack {
                 add(&self.shared.counters.dropped_acks);
@@ -100,7 +123,12 @@ impl Worker {
         raise(&self.shared.counters.highest_running, self.running.len() + 1);
         let Throw { fate, latency, .. } = throw;
         let (began, next) = (Instant::now(), self.first_step());
-        self.step(Job { ids, fate, latency, began, next }, began, link)
+        let job = Job { ids, fate, latency, began, next, awaits_audio };
+        if awaits_audio {
+            self.awaiting_audio = Some(self.running.insert(job));
+            return None;
+        }
+        self.step(job, began, link)
     }
 
     fn first_step(&self) -> Step {

@@ -10,33 +10,23 @@ use lingua_core::eligibility::{Need, Route};
 use lingua_core::job_key::{JobKey, Origin};
 use lingua_core::limits::{MAX_MODELS_PER_JOB, MAX_SERVICES_PER_NODE};
 use lingua_core::node::ServiceKind;
-use lingua_core::outcome::Code;
-use lingua_core::{Lang, ModelId, NodeId, RequestId, SessionId, SessionKey, TenantId, TurnId};
+use lingua_core::{ModelId, NodeId, RequestId, SessionId, SessionKey, TenantId, TurnId};
 use lingua_engine::Settings;
 use lingua_engine::audio::too_large;
 use lingua_engine::chance::Chance;
-use lingua_engine::job::{JobSpec, Json, Refusal, Work};
+use lingua_engine::job::{JobSpec, Refusal, Work};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::job::JobBody;
-use super::{MAX_WAIT_MS, Object, invalid, passing, text, within, wrong};
-
-/// The source language that leaves it to the node to find out which of two is spoken.
-const AUTO: &str = "auto";
-
-/// Bytes of each object that passes through to the node.
-const MAX_PASSING_BYTES: usize = 64 * 1024;
+use super::{MAX_WAIT_MS, Object, invalid, text, within, wrong};
+use crate::wire::fields::{
+    MAX_INDEX, MAX_PASSING_BYTES, MAX_WORD_CHARS, audio_format, direction, passing, whole_pipeline,
+};
 
 /// Characters of what was said before.
 const MAX_CONTEXT_CHARS: usize = 4_096;
-
-/// Characters of a trace id, a dialect.
-const MAX_WORD_CHARS: usize = 128;
-
-/// Indices are counted up by one; beyond this they are no longer exact in every client.
-const MAX_INDEX: u64 = (1 << 53) - 1;
 
 /// One utterance to be translated.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -201,7 +191,7 @@ impl DispatchRequest {
             dialect: text("dialect", self.dialect, MAX_WORD_CHARS)?,
             features: passing("features", self.features, MAX_PASSING_BYTES)?,
             pipeline: Some(pipeline),
-            audio_format: format(self.audio_format.as_deref())?.to_owned(),
+            audio_format: audio_format(self.audio_format.as_deref())?.to_owned(),
             sample_rate: u32::try_from(rate).expect("checked above"),
             mode,
             lang_a: self.lang_a,
@@ -272,6 +262,7 @@ impl Order {
             strict: self.strict,
             turn: self.turn,
             past: None,
+            observer: None,
             work: Arc::new(Work { audio, trace_id, ..self.work }),
             deadline_in: self.deadline,
             session,
@@ -302,45 +293,6 @@ fn source(
     Ok(Source::Here(audio.into()))
 }
 
-fn language(field: &str, tag: &str) -> Result<Lang, Refusal> {
-    Lang::new(tag).map_err(|error| Refusal::new(Code::InvalidLanguage, format!("{field}: {error}")))
-}
-
-/// The route, and the mode as the node is told.
-fn direction(
-    src: &str,
-    tgt: &str,
-    mode: Option<String>,
-    a: Option<&str>,
-    b: Option<&str>,
-) -> Result<(Route, Option<String>), Refusal> {
-    let target = language("tgt_lang", tgt)?;
-    let a = a.map(|tag| language("lang_a", tag)).transpose()?;
-    let b = b.map(|tag| language("lang_b", tag)).transpose()?;
-    if mode.as_deref().is_some_and(|mode| !["one_way", "two_way_auto"].contains(&mode)) {
-        return Err(wrong("mode", "is one_way or two_way_auto"));
-    }
-    if !src.eq_ignore_ascii_case(AUTO) {
-        return Ok((Route::Directed(language("src_lang", src)?, target), mode));
-    }
-    if mode.as_deref() == Some("one_way") {
-        return Err(wrong("mode", "the source is auto only in two_way_auto"));
-    }
-    match (a, b) {
-        (Some(a), Some(b)) => Ok((Route::Either(a, b), Some("two_way_auto".to_owned()))),
-        _ => Err(Refusal::new(
-            Code::InvalidLanguage,
-            "src_lang: auto needs lang_a and lang_b, the two languages that may be spoken",
-        )),
-    }
-}
-
-fn format(word: Option<&str>) -> Result<&'static str, Refusal> {
-    let word = word.unwrap_or("opus");
-    let known = ["opus", "pcm16", "wav"].into_iter().find(|known| known.eq_ignore_ascii_case(word));
-    known.ok_or_else(|| wrong("audio_format", "is opus, pcm16 or wav"))
-}
-
 fn services(words: Vec<String>) -> Result<Vec<ServiceKind>, Refusal> {
     if words.len() > MAX_SERVICES_PER_NODE {
         let most = format_args!("has more than {MAX_SERVICES_PER_NODE} types");
@@ -358,17 +310,10 @@ fn models(models: Vec<ModelId>) -> Result<Vec<ModelId>, Refusal> {
     Ok(models)
 }
 
-/// Every step that the job needs.
-fn whole_pipeline(route: Route, speech: bool) -> Json {
-    let translate = route.directions().any(|(src, tgt)| src != tgt);
-    let text = format!(
-        r#"{{"use_asr":true,"use_nmt":{translate},"use_tts":{speech},"use_semantic":true,"use_tone":false}}"#
-    );
-    RawValue::from_string(text).expect("written as JSON").into()
-}
-
 #[cfg(test)]
 mod tests {
+    use lingua_core::outcome::Code;
+
     use super::*;
     use crate::wire::http::parse;
 

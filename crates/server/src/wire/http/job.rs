@@ -1,5 +1,6 @@
 //! How a job stands, over HTTP.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use lingua_core::outcome::Code;
 use lingua_engine::dispatch::{AttemptView, View};
 use lingua_engine::job::{Ended, Refusal};
 use lingua_store::jobs::JobRecord;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -228,10 +229,16 @@ impl JobError {
 
 /// What a node's message holds apart from whom and what it is about, as it was written.
 fn content(message: &Bytes) -> Option<Box<RawValue>> {
-    let mut fields: BTreeMap<String, &RawValue> = serde_json::from_slice(message).ok()?;
-    for name in NOT_CONTENT {
-        fields.remove(name);
-    }
+    // Names are taken as they stand there; only one that is written with escapes needs a copy.
+    content_named::<&str>(message).or_else(|| content_named::<String>(message))
+}
+
+fn content_named<'a, K>(message: &'a [u8]) -> Option<Box<RawValue>>
+where
+    K: Deserialize<'a> + Serialize + Ord + Borrow<str>,
+{
+    let mut fields: BTreeMap<K, &RawValue> = serde_json::from_slice(message).ok()?;
+    fields.retain(|name, _| !NOT_CONTENT.contains(&(*name).borrow()));
     serde_json::value::to_raw_value(&fields).ok()
 }
 
@@ -247,6 +254,12 @@ mod tests {
         let message = br#"{"type":"job_result","job_id":"x","session_id":"s","node_id":"n","attempt_id":1,"lease_token":"t","success":true,"extra":{"n":1.50,"u":"\u00e9"}}"#;
         let content = content(&Bytes::from_static(message)).unwrap();
         assert_eq!(content.get(), r#"{"extra":{"n":1.50,"u":"\u00e9"},"success":true}"#);
+    }
+
+    #[test]
+    fn a_name_is_known_however_it_is_written() {
+        let content = content(&Bytes::from_static(br#"{"t\u0079pe":"x","n\u00e9":1}"#)).unwrap();
+        assert_eq!(content.get(), r#"{"né":1}"#);
     }
 
     #[test]

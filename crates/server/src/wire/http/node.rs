@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::{Object, passing, text, within, wrong};
+use super::{Object, text, within, wrong};
 use crate::wire::capability::{Abilities, NmtField, TypeReady};
+use crate::wire::fields::passing;
 
 /// Jobs that a node may say it runs: more than any node has slots, so that what was given up
 /// meanwhile can be among them.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::about_itself::AboutItself;
+use crate::wire::json::{self, Kind, Text};
 
 /// Characters of a sentence that goes back to a node.
 const MAX_SENTENCE: usize = 300;
@@ -62,18 +63,6 @@ struct Message<'a> {
     extra: Option<&'a RawValue>,
     #[serde(borrow)]
     details: Option<&'a RawValue>,
-}
-
-/// A string that is borrowed unless it holds an escape: in an `Option`, a bare `Cow` would always be
-/// copied.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-#[derive(Deserialize)]
-struct Kind<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
 }
 
 /// Reads one message. `whole` makes the bytes of it that are kept with a result.
@@ -129,21 +118,7 @@ fn decode_again(text: &str) -> Result<FromNode, Refusal> {
 
 /// Reads a message of a known shape; a refusal names the field.
 pub(super) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Refusal> {
-    if let Ok(read) = serde_json::from_str(text) {
-        return Ok(read);
-    }
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let error = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
-        Ok(_) => return Err(invalid("something follows the JSON object")),
-        Err(error) => error,
-    };
-    let path = error.path().to_string();
-    let inner = error.into_inner();
-    Err(match inner.classify() {
-        serde_json::error::Category::Data if path == "." => invalid(inner.to_string()),
-        serde_json::error::Category::Data => invalid(format!("{path}: {inner}")),
-        _ => invalid(format!("not a JSON object: {inner}")),
-    })
+    json::read(text).map_err(invalid)
 }
 
 pub(super) fn invalid(detail: impl Into<String>) -> Refusal {

@@ -1,12 +1,12 @@
 //! What a node is told, straight into the text that goes out: no tree in between, and audio is
 //! copied once.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::{BufMut, Bytes, BytesMut};
 use lingua_core::JobId;
-use lingua_engine::job::{Assign, Json, Refusal, ToNode};
+use lingua_engine::job::{Assign, Refusal, ToNode};
 use lingua_engine::nodes::{Registered, Supports};
+
+use crate::wire::json::Object;
 
 /// First byte of a binary frame that carries the audio of a job.
 const AUDIO_FRAME: u8 = 0x21;
@@ -68,7 +68,7 @@ fn render_assign(assign: &Assign, supports: Supports, out: &mut String) {
     object.maybe_text("lang_a", work.lang_a.as_deref());
     object.maybe_text("lang_b", work.lang_b.as_deref());
     object.maybe_json("auto_langs", work.auto_langs.as_ref());
-    object.word("enable_streaming_asr", if work.enable_streaming_asr { "true" } else { "false" });
+    object.boolean("enable_streaming_asr", work.enable_streaming_asr);
     object.maybe_number("partial_update_interval_ms", work.partial_update_interval_ms);
     object.text("trace_id", &work.trace_id);
     object.maybe_text("group_id", work.group_id.as_deref());
@@ -106,7 +106,7 @@ pub(crate) fn register_ack(registered: &Registered, out: &mut String) {
     let interval = lingua_core::time::millis(registered.heartbeat);
     object.number("heartbeat_interval_ms", interval);
     object.number("epoch", registered.epoch);
-    object.word("resume", if registered.resumed { "true" } else { "false" });
+    object.boolean("resume", registered.resumed);
     object.end();
 }
 
@@ -133,111 +133,6 @@ pub(crate) fn error(refusal: &Refusal, out: &mut String) {
     object.text("message", &refusal.detail);
     object.maybe_number("retry_after_ms", refusal.retry_after_ms);
     object.end();
-}
-
-/// A JSON object in the making; names are ours and need no escape.
-struct Object<'a>(&'a mut String);
-
-impl<'a> Object<'a> {
-    fn begin(kind: &str, out: &'a mut String) -> Self {
-        out.push_str("{\"type\":\"");
-        out.push_str(kind);
-        out.push('"');
-        Object(out)
-    }
-
-    fn end(self) {
-        self.0.push('}');
-    }
-
-    fn name(&mut self, name: &str) {
-        self.0.push_str(",\"");
-        self.0.push_str(name);
-        self.0.push_str("\":");
-    }
-
-    /// A value that is JSON as it stands.
-    fn word(&mut self, name: &str, word: &str) {
-        self.name(name);
-        self.0.push_str(word);
-    }
-
-    /// A string without anything to escape.
-    fn plain(&mut self, name: &str, text: &str) {
-        self.name(name);
-        self.0.push('"');
-        self.0.push_str(text);
-        self.0.push('"');
-    }
-
-    fn text(&mut self, name: &str, text: &str) {
-        self.name(name);
-        escape(text, self.0);
-    }
-
-    fn number(&mut self, name: &str, number: u64) {
-        self.word(name, itoa::Buffer::new().format(number));
-    }
-
-    fn base64(&mut self, name: &str, bytes: &[u8]) {
-        self.name(name);
-        self.0.push('"');
-        STANDARD.encode_string(bytes, self.0);
-        self.0.push('"');
-    }
-
-    fn maybe_text(&mut self, name: &str, text: Option<&str>) {
-        if let Some(text) = text {
-            self.text(name, text);
-        }
-    }
-
-    fn maybe_number(&mut self, name: &str, number: Option<u64>) {
-        if let Some(number) = number {
-            self.number(name, number);
-        }
-    }
-
-    fn maybe_json(&mut self, name: &str, json: Option<&Json>) {
-        if let Some(json) = json {
-            self.word(name, json.get());
-        }
-    }
-
-    /// Said only when it is so.
-    fn flag(&mut self, name: &str, set: bool) {
-        if set {
-            self.word(name, "true");
-        }
-    }
-}
-
-/// A JSON string. Stretches without anything to escape are copied as they are.
-fn escape(text: &str, out: &mut String) {
-    out.push('"');
-    let mut copied = 0;
-    for (i, byte) in text.bytes().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.push_str(&text[copied..i]);
-        copied = i + 1;
-        match byte {
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            b'\r' => out.push_str("\\r"),
-            b'\t' => out.push_str("\\t"),
-            control => {
-                const HEX: &[u8; 16] = b"0123456789abcdef";
-                out.push_str("\\u00");
-                out.push(char::from(HEX[usize::from(control >> 4)]));
-                out.push(char::from(HEX[usize::from(control & 15)]));
-            }
-        }
-    }
-    out.push_str(&text[copied..]);
-    out.push('"');
 }
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ impl Answer {
             Answer::Commit(commit) => *commit == Commit::Lost,
             Answer::Renew(renew) => renew.is_none(),
             Answer::Confirm(confirm) => !matches!(confirm, Confirm::Confirmed(_)),
-            Answer::Create(create) => !matches!(create, Create::Created { .. }),
+            Answer::Create(create) => !matches!(create, Create::Created),
             Answer::Assign(assign) => *assign != Assign::Assigned,
             Answer::Finish(finish) => *finish != Finish::Finished,
             _ => false,

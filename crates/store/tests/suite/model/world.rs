@@ -373,7 +373,7 @@ impl World {
                             code: String::new(),
                         };
                         self.jobs[job] = Some(Job { record, ended_by: None });
-                        Create::Created { deadline }
+                        Create::Created
                     }
                 })
             }

@@ -2,8 +2,7 @@ use std::sync::Arc;
 
 use lingua_core::SessionId;
 use lingua_core::outcome::Code;
-use lingua_engine::job::{Receipt, Work};
-use proptest::prelude::*;
+use lingua_engine::job::{Json, Receipt, Work};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -139,13 +138,4 @@ fn the_small_messages_are_as_the_protocol_says() {
     let wanted = json!({ "type": "error", "code": "NOT_FOUND", "message": "register first",
         "retry_after_ms": 5 });
     assert_eq!(found, wanted);
-}
-
-proptest! {
-    #[test]
-    fn any_text_comes_back_from_its_escaped_form(text in any::<String>()) {
-        let mut out = String::new();
-        escape(&text, &mut out);
-        prop_assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
-    }
 }

@@ -1,11 +1,13 @@
-//! One connection to the scheduler, from the first byte to the last.
+//! One connection to the scheduler, from the first byte to the last: a node's or a speaker's.
 //!
 //! Whatever is sent waits in line until [`Link::hear`] is awaited, so that all that one wake-up
 //! leads to leaves in one write. Reading goes on while the peer does not take what is written:
 //! two peers that both write first cannot wait for each other.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
@@ -15,7 +17,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, Sink, Stream};
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
@@ -24,11 +26,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame};
 use tokio_tungstenite::tungstenite::protocol::{Message, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
 
-use super::options::NodeOptions;
-use super::{Closed, ConnectError, Registration, messages};
-
-/// From the first SYN to the ack of the registration.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// From the first SYN to the answer to the first message.
+pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a close waits for the scheduler's own.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
@@ -36,7 +35,7 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// With this many messages in line that the scheduler does not take, no more of its own are read.
 const MAX_IN_LINE: usize = 64 * 1024;
 
-pub(super) struct Link {
+pub(crate) struct Link {
     socket: WebSocketStream<TcpStream>,
     line: VecDeque<Message>,
     /// Something was handed to the socket and not flushed yet.
@@ -45,9 +44,55 @@ pub(super) struct Link {
     closing: Option<Closed>,
 }
 
+/// Where and how to connect.
+#[derive(Debug)]
+pub(crate) struct Dial<'a> {
+    pub url: &'a str,
+    /// More headers of the upgrade request.
+    pub headers: &'a [(String, String)],
+    /// The local address; the system's choice without it.
+    pub from: Option<IpAddr>,
+    /// How much is read from the socket at once.
+    pub read_buffer_bytes: usize,
+}
+
+/// How a connection ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Closed {
+    /// The code of the close frame; `None` if the connection just ended.
+    pub code: Option<u16>,
+    /// Its reason.
+    pub reason: String,
+}
+
+/// Why a node or speaker could not connect. Found in the error of whatever connects by
+/// `downcast_ref::<ConnectError>()`; what is not in here has no code to tell.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// The scheduler answered the first message with an error.
+    #[error("the scheduler refused: {code}: {message}")]
+    Refused {
+        /// Its code.
+        code: String,
+        /// Its sentence.
+        message: String,
+    },
+    /// The scheduler closed the connection instead of answering the first message.
+    #[error("the scheduler answered with a close: {0}")]
+    Closed(Closed),
+    /// The request to speak WebSocket was answered otherwise.
+    #[error("the upgrade was answered {status}: {body}")]
+    Upgrade {
+        /// The HTTP status.
+        status: u16,
+        /// What came with it.
+        body: String,
+    },
+}
+
 /// What came from the scheduler. Pings are answered below this.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(crate) enum Heard {
     Text(Utf8Bytes),
     Binary(Bytes),
     /// Nothing will come any more.
@@ -56,27 +101,27 @@ pub(super) enum Heard {
 
 impl Link {
     /// Connects, without a word of ours.
-    pub async fn dial(options: &NodeOptions) -> anyhow::Result<Self> {
-        let dialled = timeout(HANDSHAKE_LIMIT, Self::upgrade(options)).await;
+    pub async fn dial(to: &Dial<'_>) -> anyhow::Result<Self> {
+        let dialled = timeout(HANDSHAKE_LIMIT, Self::upgrade(to)).await;
         dialled
             .unwrap_or_else(|_| bail!("no answer within {HANDSHAKE_LIMIT:?}"))
-            .with_context(|| format!("connecting a node to {}", options.url))
+            .with_context(|| format!("connecting to {}", to.url))
     }
 
-    async fn upgrade(options: &NodeOptions) -> anyhow::Result<Self> {
-        let mut request = options.url.as_str().into_client_request()?;
-        for (name, value) in &options.headers {
+    async fn upgrade(to: &Dial<'_>) -> anyhow::Result<Self> {
+        let mut request = to.url.into_client_request()?;
+        for (name, value) in to.headers {
             let name = HeaderName::try_from(name.as_str())?;
             request.headers_mut().insert(name, HeaderValue::try_from(value.as_str())?);
         }
         let uri = request.uri();
         if uri.scheme_str() != Some("ws") {
-            bail!("simulated nodes speak plain ws:// only");
+            bail!("simulated nodes and speakers speak plain ws:// only");
         }
         let host = uri.host().context("no host")?.trim_matches(['[', ']']).to_owned();
-        let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await?;
+        let stream = connect(&host, uri.port_u16().unwrap_or(80), to.from).await?;
         stream.set_nodelay(true)?;
-        let config = WebSocketConfig::default().read_buffer_size(options.read_buffer_bytes);
+        let config = WebSocketConfig::default().read_buffer_size(to.read_buffer_bytes);
         let upgraded =
             tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await;
         let socket = match upgraded {
@@ -92,24 +137,12 @@ impl Link {
         Ok(Self { socket, line: VecDeque::new(), unflushed: false, closing: None })
     }
 
-    /// Connects and registers.
-    pub async fn establish(
-        options: &NodeOptions,
-        node_id: Option<&str>,
-    ) -> anyhow::Result<(Self, Registration)> {
-        let mut link = Self::dial(options).await?;
-        link.send_json(&messages::register(options, node_id));
-        let registration = timeout(HANDSHAKE_LIMIT, link.registration()).await;
-        let registration = registration.unwrap_or_else(|_| {
-            bail!("{}: no answer to the registration within {HANDSHAKE_LIMIT:?}", options.url)
-        })?;
-        Ok((link, registration))
-    }
-
-    async fn registration(&mut self) -> anyhow::Result<Registration> {
-        match self.hear().await {
-            Heard::Text(text) => Registration::read(serde_json::from_str(&text)?),
-            Heard::Binary(_) => bail!("a binary frame came instead of the node_register_ack"),
+    /// The answer to the first message.
+    pub async fn answer(&mut self) -> anyhow::Result<Value> {
+        let heard = timeout(HANDSHAKE_LIMIT, self.hear()).await;
+        match heard.with_context(|| format!("no answer within {HANDSHAKE_LIMIT:?}"))? {
+            Heard::Text(text) => Ok(serde_json::from_str(&text)?),
+            Heard::Binary(_) => bail!("a binary frame came instead of the answer"),
             Heard::Ended(closed) => Err(ConnectError::Closed(closed).into()),
         }
     }
@@ -131,10 +164,36 @@ impl Link {
         self.line.push_back(Message::Binary(bytes));
     }
 
+    /// Puts a ping in line.
+    pub fn send_ping(&mut self, payload: Bytes) {
+        self.line.push_back(Message::Ping(payload));
+    }
+
+    /// Ends the connection at once with a reset, as a machine that lost its memory would.
+    pub fn reset(self) -> std::io::Result<()> {
+        self.socket.get_ref().set_zero_linger()
+    }
+
     /// Writes what is in line and waits for the next message. Nothing is lost when the wait is
     /// given up.
     pub async fn hear(&mut self) -> Heard {
         poll_fn(|cx| self.poll_hear(cx)).await
+    }
+
+    /// The same; if `till_written`, it also returns, with `None`, as soon as nothing is in line any
+    /// more. Reads only if it is told to.
+    pub async fn write_and_hear(&mut self, reading: bool, till_written: bool) -> Option<Heard> {
+        poll_fn(|cx| match self.poll_write(cx) {
+            Poll::Ready(Ok(())) if till_written => Poll::Ready(None),
+            // A connection that takes nothing may still hold the close that says why.
+            Poll::Ready(Err(_)) => Poll::Ready(Some(match self.poll_read(cx) {
+                Poll::Ready(heard) if reading => heard,
+                _ => Heard::Ended(Closed::default()),
+            })),
+            _ if reading => self.poll_hear(cx).map(Some),
+            _ => Poll::Pending,
+        })
+        .await
     }
 
     /// The next message if it is here already. Writes nothing.
@@ -221,6 +280,83 @@ impl Link {
                         .map_or(Poll::Pending, |closed| Poll::Ready(Heard::Ended(closed)));
                 }
             }
+        }
+    }
+}
+
+async fn connect(host: &str, port: u16, from: Option<IpAddr>) -> anyhow::Result<TcpStream> {
+    let Some(from) = from else { return Ok(TcpStream::connect((host, port)).await?) };
+    let same_kind = |address: &SocketAddr| address.is_ipv4() == from.is_ipv4();
+    let mut found = tokio::net::lookup_host((host, port)).await?;
+    let to = found.find(same_kind).with_context(|| format!("no way from {from} to {host}"))?;
+    let socket = if from.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.bind(SocketAddr::new(from, 0)).with_context(|| format!("no address {from} here"))?;
+    Ok(socket.connect(to).await?)
+}
+
+impl Closed {
+    /// Whether the peer would say the same again: policy, or a newer connection with the same name.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self.code, Some(1008 | 4001))
+    }
+
+    /// The pause that a draining scheduler asks for.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let (_, after) = self.reason.split_once("retry_after_ms")?;
+        let digits = after.trim_start_matches(|letter: char| !letter.is_ascii_digit());
+        let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
+        digits[..end].parse().ok().map(Duration::from_millis)
+    }
+}
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            None => f.write_str("without a close frame"),
+            Some(code) if self.reason.is_empty() => write!(f, "{code}"),
+            Some(code) => write!(f, "{code} {:?}", self.reason),
+        }
+    }
+}
+
+impl From<Option<CloseFrame>> for Closed {
+    fn from(frame: Option<CloseFrame>) -> Self {
+        // RFC 6455: a close without a code counts as 1005.
+        frame.map_or(Self { code: Some(1005), reason: String::new() }, |frame| Self {
+            code: Some(frame.code.into()),
+            reason: frame.reason.to_string(),
+        })
+    }
+}
+
+impl ConnectError {
+    /// Whether asking again would be answered the same.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            ConnectError::Refused { code, .. } => matches!(
+                code.as_str(),
+                "UNAUTHORIZED" | "FORBIDDEN" | "INVALID_CAPABILITY" | "INVALID_MESSAGE"
+            ),
+            ConnectError::Closed(closed) => closed.is_final(),
+            ConnectError::Upgrade { status, .. } => matches!(status, 401 | 403 | 404),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_of_a_drain_is_found_however_it_is_written() {
+        for (reason, pause_ms) in [
+            (r#"{"retry_after_ms":1500}"#, Some(1500)),
+            ("retry_after_ms=20 please", Some(20)),
+            ("retry_after_ms", None),
+            ("drain", None),
+        ] {
+            let closed = Closed { code: Some(1001), reason: reason.to_owned() };
+            assert_eq!(closed.retry_after(), pause_ms.map(Duration::from_millis), "{reason}");
         }
     }
 }

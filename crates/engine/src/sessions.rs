@@ -1,0 +1,519 @@
+//! People speak, and every sentence comes back once, in order.
+//!
+//! Every conversation is a task of its own ([`actor`]) around the core's machine, which decides. It
+//! owns the client's line while there is one and goes on without it for as long as the client may
+//! come back. One timer a session is all it needs, in the runtime's own wheel.
+//!
+//! - [`words`]: what the door and a session say to each other. [`mail`]: what else a session hears.
+//! - `actor`: the task. `making`: from an utterance to its job and back. `saving`: what the next
+//!   owner needs.
+//!
+//! Sessions of clients that cannot come back are known to nobody but their own task: the store has
+//! an owner and a state only for those that can.
+
+pub mod mail;
+pub mod words;
+mod actor;
+mod making;
+mod saving;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use lingua_core::outcome::Code;
+use lingua_core::session::{self, Routes, Session};
+use lingua_core::time::millis;
+use lingua_core::{Moment, SessionId, SessionKey, TenantId};
+use lingua_store::Status;
+use lingua_store::nodes::Fenced;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::dispatch::Dispatcher;
+use crate::job::Refusal;
+use crate::shared::Shared;
+use crate::tasks;
+use actor::Actor;
+use mail::{Attach, Letterbox, SaveOutcome, ToSession, mailbox};
+use saving::Clocks;
+use words::{Line, NotOpened, Opening};
+
+/// Renewals under way at the same time.
+const RENEWALS: usize = 64;
+
+/// In how many slices of its time all owners are renewed.
+const SLICES: u32 = 20;
+
+/// For a session to take its client's new line. It takes mail whenever its line takes what it says,
+/// and a line that does not is given up within that time.
+const ATTACH: Duration = Duration::from_secs(5);
+
+/// The service of sessions.
+pub struct Sessions {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) jobs: Arc<Dispatcher>,
+    open: Mutex<Open>,
+    draining: AtomicBool,
+    /// Where the machines' clock begins.
+    began: Instant,
+}
+
+#[derive(Default)]
+struct Open {
+    sessions: HashMap<SessionKey, Arc<Handle>, foldhash::quality::RandomState>,
+    tenants: HashMap<TenantId, usize>,
+}
+
+/// A session of this instance.
+pub struct Handle {
+    /// Which.
+    pub key: SessionKey,
+    letterbox: Letterbox,
+    /// It is in the store's table of owners.
+    owned: bool,
+    epoch: AtomicU64,
+    connected: AtomicBool,
+    utterances: AtomicU64,
+}
+
+impl Handle {
+    fn set_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::Relaxed);
+    }
+
+    fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    fn set_connected(&self, connected: bool) {
+        self.connected.store(connected, Ordering::Relaxed);
+    }
+
+    fn count_utterance(&self) {
+        self.utterances.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether its client is there.
+    pub fn is_connected(&self) -> bool {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    /// Utterances so far.
+    pub fn utterances(&self) -> u64 {
+        self.utterances.load(Ordering::Relaxed)
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new(shared: Arc<Shared>, jobs: Arc<Dispatcher>) -> Self {
+        Sessions {
+            shared,
+            jobs,
+            open: Mutex::default(),
+            draining: AtomicBool::new(false),
+            began: Instant::now(),
+        }
+    }
+
+    /// Opens a session on this line, or gives the client back the one that it had.
+    pub async fn open(
+        self: &Arc<Self>,
+        opening: Opening,
+        line: Box<dyn Line>,
+    ) -> Result<(), NotOpened> {
+        let settings = match self.check(&opening) {
+            Ok(settings) => settings,
+            Err(refusal) => {
+                self.shared.metrics.opened("refused");
+                return Err(NotOpened { line, refusal });
+            }
+        };
+        let key =
+            opening.resume.as_ref().and_then(|resume| self.read_token(&opening, &resume.token));
+        let (line, opening, recovered) = match key {
+            None => {
+                let recovered = opening.resume.is_some().then_some(false);
+                (line, opening, recovered)
+            }
+            Some(key) => match self.resume(key, opening, line, &settings).await {
+                Resumed::Yes => {
+                    self.shared.metrics.opened("resumed");
+                    return Ok(());
+                }
+                Resumed::No(line, opening) => (line, opening, Some(false)),
+            },
+        };
+        if recovered.is_some() {
+            self.shared.metrics.resumed("not");
+        }
+        match self.begin(&opening, settings).await {
+            Ok(actor) => {
+                self.shared.metrics.opened("new");
+                tasks::start(actor.begin(line, recovered));
+                Ok(())
+            }
+            Err(refusal) => {
+                self.shared.metrics.opened("refused");
+                Err(NotOpened { line, refusal })
+            }
+        }
+    }
+
+    /// What the session would be, if it may be at all.
+    fn check(&self, opening: &Opening) -> Result<session::Settings, Refusal> {
+        if self.draining.load(Ordering::Relaxed) {
+            let detail = "this instance is stopping; use another one";
+            return Err(Refusal::new(Code::Draining, detail).retry_after(500));
+        }
+        let timing = &self.shared.settings.timing;
+        let bounds = self.shared.settings.sessions;
+        let ms = Duration::from_millis;
+        let settings = session::Settings {
+            pause: ms(timing.pause_ms),
+            max_utterance: ms(timing.max_utterance_ms),
+            max_utterance_bytes: self.shared.settings.max_audio_bytes,
+            max_held_bytes: bounds.held_bytes,
+            max_open_utterances: bounds.open_utterances,
+            max_kept_endings: if opening.supports.resume { bounds.kept_endings } else { 0 },
+            result_deadline: ms(timing.deadline_ms),
+            resume_window: ms(if opening.supports.resume { timing.resume_window_ms } else { 0 }),
+            trust_seq: opening.supports.resume || opening.supports.audio_ack,
+            ..session::Settings::default()
+        };
+        settings
+            .overridden(opening.pause, opening.max_utterance)
+            .map_err(|error| Refusal::new(Code::InvalidMessage, error.to_string()))
+    }
+
+    async fn begin(
+        self: &Arc<Self>,
+        opening: &Opening,
+        settings: session::Settings,
+    ) -> Result<Actor, Refusal> {
+        let id = SessionId::new(format!("s-{:020x}", self.shared.chance.nonce() >> 48))
+            .expect("hexadecimal is within an id's letters");
+        let key = SessionKey::new(opening.tenant.clone(), id);
+        let mut epoch = 1;
+        if opening.supports.resume {
+            let ttl = self.owner_ttl();
+            let claim = self.shared.store.owners.claim(&key, &self.shared.instance, ttl).await;
+            epoch = claim.map_err(|error| Refusal::store_down(&error))?.epoch;
+        }
+        let routes = Routes::one(opening.manner.route);
+        let seed = self.shared.secret.turn_seed(&key);
+        let machine = Session::new(settings, epoch, routes, seed, self.now())
+            .map_err(|error| Refusal::new(Code::InvalidMessage, error.to_string()))?;
+        let trace_id = self.trace_id(opening);
+        self.actor(key, epoch, machine, opening, trace_id)
+    }
+
+    fn actor(
+        self: &Arc<Self>,
+        key: SessionKey,
+        epoch: u64,
+        machine: Session<making::Answer>,
+        opening: &Opening,
+        trace_id: String,
+    ) -> Result<Actor, Refusal> {
+        let (letterbox, mailbox) = mailbox();
+        let handle = Arc::new(Handle {
+            key,
+            letterbox: letterbox.clone(),
+            owned: opening.supports.resume,
+            epoch: AtomicU64::new(epoch),
+            connected: AtomicBool::new(true),
+            utterances: AtomicU64::new(0),
+        });
+        self.seat(&handle)?;
+        let service = Arc::clone(self);
+        Ok(Actor::new(service, handle, machine, (letterbox, mailbox), opening, trace_id))
+    }
+
+    /// Gives the session a place, if there is one.
+    fn seat(&self, handle: &Arc<Handle>) -> Result<(), Refusal> {
+        let bounds = self.shared.settings.sessions;
+        let mut open = self.open.lock();
+        let full = |what: &str, most: usize| {
+            let detail = format!("{what} has {most} sessions open, which is as many as may be");
+            Err(Refusal::new(Code::QuotaExceeded, detail).retry_after(5_000))
+        };
+        if open.sessions.len() >= bounds.total {
+            return full("this instance", bounds.total);
+        }
+        let tenant = open.tenants.entry(handle.key.tenant().clone()).or_default();
+        if *tenant >= bounds.per_tenant {
+            return full("the tenant", bounds.per_tenant);
+        }
+        *tenant += 1;
+        open.sessions.insert(handle.key.clone(), Arc::clone(handle));
+        self.shared.metrics.sessions.set(open.sessions.len() as i64);
+        Ok(())
+    }
+
+    /// A session's task is over.
+    pub(crate) fn over(self: &Arc<Self>, handle: &Arc<Handle>, release: bool) {
+        let mut open = self.open.lock();
+        let ours = open.sessions.get(&handle.key).is_some_and(|known| Arc::ptr_eq(known, handle));
+        if ours {
+            open.sessions.remove(&handle.key);
+        }
+        let tenant = handle.key.tenant();
+        if let Some(count) = open.tenants.get_mut(tenant) {
+            *count -= 1;
+            if *count == 0 {
+                open.tenants.remove(tenant);
+            }
+        }
+        self.shared.metrics.sessions.set(open.sessions.len() as i64);
+        drop(open);
+        if release && handle.owned && tokio::runtime::Handle::try_current().is_ok() {
+            let (shared, handle) = (Arc::clone(&self.shared), Arc::clone(handle));
+            tasks::start(async move {
+                let (key, epoch) = (&handle.key, handle.epoch());
+                // Nobody is to go on with it. If this fails, it may be found with nothing open.
+                let _ = shared.store.owners.save(key, epoch, saving::OVER, OVER_FOR).await;
+                let _ = shared.store.owners.release(key, epoch).await;
+            });
+        }
+    }
+
+    async fn resume(
+        self: &Arc<Self>,
+        key: SessionKey,
+        opening: Opening,
+        line: Box<dyn Line>,
+        settings: &session::Settings,
+    ) -> Resumed {
+        let local = self.open.lock().sessions.get(&key).cloned();
+        match local {
+            Some(handle) => self.resume_here(&handle, opening, line).await,
+            None => self.take_over(key, opening, line, settings).await,
+        }
+    }
+
+    /// The session is on this instance, if nobody else got it meanwhile.
+    async fn resume_here(
+        self: &Arc<Self>,
+        handle: &Arc<Handle>,
+        opening: Opening,
+        line: Box<dyn Line>,
+    ) -> Resumed {
+        let (owners, instance) = (&self.shared.store.owners, &self.shared.instance);
+        let ttl = self.owner_ttl();
+        let epoch = match owners.renew(&handle.key, instance, handle.epoch(), ttl).await {
+            Ok(Fenced::Superseded { .. }) => {
+                let _ = handle.letterbox.send(ToSession::Superseded).await;
+                return Resumed::No(line, opening);
+            }
+            Ok(Fenced::Done | Fenced::Unknown) => owners.claim(&handle.key, instance, ttl).await,
+            Err(error) => Err(error),
+        };
+        // Without the store it goes on as it was: nobody else can have it either.
+        let epoch = epoch.map_or_else(|_| handle.epoch(), |claimed| claimed.epoch);
+        let attach = ToSession::Attach(Box::new(Attach { line, opening, epoch }));
+        match handle.letterbox.send_timeout(attach, ATTACH).await {
+            Ok(()) => Resumed::Yes,
+            Err(error) => match error.into_inner() {
+                ToSession::Attach(attach) => Resumed::No(attach.line, attach.opening),
+                _ => unreachable!("it is what was sent"),
+            },
+        }
+    }
+
+    /// The session is on another instance, or its instance is gone.
+    async fn take_over(
+        self: &Arc<Self>,
+        key: SessionKey,
+        opening: Opening,
+        line: Box<dyn Line>,
+        settings: &session::Settings,
+    ) -> Resumed {
+        let (owners, instance) = (&self.shared.store.owners, &self.shared.instance);
+        let known = matches!(owners.load(&key).await, Ok(Some(state)) if state != saving::OVER);
+        if !known || !opening.supports.resume {
+            return Resumed::No(line, opening);
+        }
+        let Ok(claimed) = owners.claim(&key, instance, self.owner_ttl()).await else {
+            return Resumed::No(line, opening);
+        };
+        // From now on the owner before changes nothing, so this is its last word.
+        let saved = match owners.load(&key).await {
+            Ok(Some(saved)) => saved,
+            _ => return Resumed::No(line, opening),
+        };
+        let routes = Routes::one(opening.manner.route);
+        let Some((state, trace_id)) = saving::read(&saved, routes, self.clocks()) else {
+            tracing::warn!(session.id = %key.session(), "a saved session could not be read");
+            return Resumed::No(line, opening);
+        };
+        let seed = self.shared.secret.turn_seed(&key);
+        let restored = Session::restore(settings.clone(), state, claimed.epoch, seed, self.now());
+        let Ok((machine, effects)) = restored else { return Resumed::No(line, opening) };
+        let actor = match self.actor(key, claimed.epoch, machine, &opening, trace_id) {
+            Ok(actor) => actor,
+            Err(_) => return Resumed::No(line, opening),
+        };
+        let attach = Attach { line, opening, epoch: claimed.epoch };
+        tasks::start(actor.take_over(effects, attach));
+        Resumed::Yes
+    }
+
+    /// What a client comes back with: the session's name, and a mark that only we can make.
+    pub(crate) fn token(&self, key: &SessionKey) -> String {
+        let session = key.session();
+        let mark = self.shared.secret.sign(&format!("resume {} {session}", key.tenant()));
+        format!("{session}.{mark}")
+    }
+
+    fn read_token(&self, opening: &Opening, token: &str) -> Option<SessionKey> {
+        let (session, mark) = token.rsplit_once('.')?;
+        let session = SessionId::new(session).ok()?;
+        let text = format!("resume {} {session}", opening.tenant);
+        let right = self.shared.secret.verify(&text, mark);
+        right.then(|| SessionKey::new(opening.tenant.clone(), session))
+    }
+
+    fn trace_id(&self, opening: &Opening) -> String {
+        let made = || format!("{:032x}", self.shared.chance.nonce());
+        opening.trace_id.clone().unwrap_or_else(made)
+    }
+
+    fn owner_ttl(&self) -> Duration {
+        Duration::from_millis(self.shared.settings.timing.owner_ttl_ms)
+    }
+
+    pub(crate) async fn save(
+        self: Arc<Self>,
+        key: SessionKey,
+        epoch: u64,
+        state: Vec<u8>,
+    ) -> SaveOutcome {
+        let timing = &self.shared.settings.timing;
+        // As long as somebody may come back, counted from the last word of a dead instance.
+        let keep = Duration::from_millis(timing.resume_window_ms + timing.deadline_ms) + SAVE_AGAIN;
+        match self.shared.store.owners.save(&key, epoch, &state, keep).await {
+            Ok(Fenced::Done) => SaveOutcome::Done,
+            Ok(Fenced::Superseded { .. }) => SaveOutcome::Stale,
+            // The store lost the owner; the next renewal brings it back.
+            Ok(Fenced::Unknown) => SaveOutcome::Failed,
+            Err(error) => {
+                tracing::debug!(%error, "a session is saved later");
+                SaveOutcome::Failed
+            }
+        }
+    }
+
+    /// The machines' clock.
+    pub(crate) fn now(&self) -> Moment {
+        Moment::from_millis(millis(self.began.elapsed()))
+    }
+
+    pub(crate) fn instant(&self, at: Moment) -> Instant {
+        self.began + Duration::from_millis(at.as_millis())
+    }
+
+    fn clocks(&self) -> Clocks {
+        Clocks { own: self.now(), date: self.shared.clock.now() }
+    }
+
+    /// The sessions of this instance.
+    pub fn all(&self) -> Vec<Arc<Handle>> {
+        self.open.lock().sessions.values().cloned().collect()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.open.lock().sessions.len()
+    }
+
+    /// Opens no more sessions, and lets those that are open come to their end.
+    pub(crate) async fn drain(&self, limit: Duration) {
+        self.draining.store(true, Ordering::Relaxed);
+        let end = Instant::now() + limit;
+        let all = self.all();
+        if all.is_empty() {
+            return;
+        }
+        tracing::info!(sessions = all.len(), "asking clients to go elsewhere");
+        for handle in all {
+            let _ = handle.letterbox.send_timeout(ToSession::Drain, Duration::from_secs(1)).await;
+        }
+        while self.count() > 0 && Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        for handle in self.all() {
+            let _ = handle.letterbox.try_send(ToSession::GiveUp);
+        }
+    }
+
+    /// Runs until the engine ends: renews the ownership of every session in its time, and brings it
+    /// back when the store comes back.
+    pub(crate) async fn keep(self: Arc<Self>) {
+        let every = Duration::from_millis(self.shared.settings.timing.owner_renew_ms()) / SLICES;
+        let mut tick = tokio::time::interval(every);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut status = self.shared.store.status.clone();
+        let mut round: Vec<Arc<Handle>> = Vec::new();
+        let (mut slice, mut save_again, mut saved_at) = (0, false, Instant::now());
+        loop {
+            let again = tokio::select! {
+                _ = tick.tick() => false,
+                changed = status.changed() => match changed {
+                    Ok(()) => matches!(*status.borrow_and_update(), Status::Up { .. }),
+                    Err(_) => return,
+                },
+            };
+            if again || round.is_empty() {
+                save_again = again || saved_at.elapsed() > SAVE_AGAIN / 2;
+                if save_again {
+                    saved_at = Instant::now();
+                }
+                round = self.all();
+                round.retain(|handle| handle.owned);
+                slice = round.len().div_ceil(SLICES as usize);
+            }
+            let now = if again { round.len() } else { slice.min(round.len()) };
+            let some = round.split_off(round.len() - now);
+            futures_util::stream::iter(some)
+                .for_each_concurrent(RENEWALS, |handle| self.renew(handle, save_again))
+                .await;
+        }
+    }
+
+    async fn renew(&self, handle: Arc<Handle>, save_again: bool) {
+        let (key, epoch) = (&handle.key, handle.epoch());
+        let owners = &self.shared.store.owners;
+        match owners.renew(key, &self.shared.instance, epoch, self.owner_ttl()).await {
+            // A newer epoch of our own is no news.
+            Ok(Fenced::Superseded { epoch: newer }) if newer > handle.epoch() => {
+                tracing::info!(session.id = %key.session(), "another instance has this session");
+                let _ = handle.letterbox.try_send(ToSession::Superseded);
+            }
+            Ok(_) if save_again => {
+                let _ = handle.letterbox.try_send(ToSession::SaveAgain);
+            }
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "an owner is renewed later"),
+        }
+    }
+}
+
+/// How long it is remembered that a session ended, rather than nothing.
+const OVER_FOR: Duration = Duration::from_secs(1);
+
+/// What is saved lasts so much longer than it must, and idle sessions save again before that.
+const SAVE_AGAIN: Duration = Duration::from_secs(3_600);
+
+#[cfg(test)]
+mod tests;
+
+/// What became of a wish to go on.
+enum Resumed {
+    /// The session has its client back.
+    Yes,
+    /// There is no such session any more.
+    No(Box<dyn Line>, Opening),
+}

@@ -1,0 +1,520 @@
+//! One conversation: a task that owns its machine, and its client's line while there is one.
+//!
+//! What the client says is fed to the machine where it is read, what the machine wants is done at
+//! once, and nothing here waits for anything but the next event. Answers of the store and news of
+//! jobs come through the mailbox.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use lingua_core::Moment;
+use lingua_core::outcome::{Code, MissingReason};
+use lingua_core::session::{
+    Ending, Event, Ignored, Lane, ResultKey, Routes, SavedState, Session, Timer,
+};
+use lingua_core::time::millis;
+use tokio::time::{Instant, timeout_at};
+
+use super::mail::{Attach, JobNews, Letterbox, Mailbox, SaveOutcome, ToSession};
+use super::making::{Answer, OpenJob, Sentences};
+use super::saving;
+use super::words::{
+    About, Bye, FromClient, Line, LineEvent, Manner, Opened, Opening, Step, Supports, ToClient,
+    Whole,
+};
+use super::{Handle, Sessions};
+use crate::job::{Ended, Refusal};
+use crate::tasks;
+
+/// The task of one conversation.
+pub(super) struct Actor {
+    pub(super) service: Arc<Sessions>,
+    pub(super) handle: Arc<Handle>,
+    pub(super) machine: Session<Answer>,
+    pub(super) line: Option<Box<dyn Line>>,
+    mailbox: Mailbox,
+    pub(super) letterbox: Letterbox,
+    pub(super) manner: Arc<Manner>,
+    pub(super) supports: Supports,
+    trace_id: String,
+    /// Of utterances whose endings are not told, by index.
+    pub(super) open: VecDeque<OpenJob>,
+    pub(super) sentences: Sentences,
+    timers: [Option<(u64, Instant)>; 3],
+    /// What else is to be fed to the machine.
+    pub(super) next: VecDeque<Event<Answer>>,
+    /// The whole utterance that is being fed.
+    pub(super) whole: Option<Box<Whole>>,
+    saving: Saving,
+    leaving: Option<Leaving>,
+}
+
+/// How far the store knows what the next owner would need.
+#[derive(Default)]
+struct Saving {
+    /// Up to here the client may be told that its speech is safe, once it is saved.
+    acked: Option<u32>,
+    told: Option<u32>,
+    under_way: Option<Option<u32>>,
+    wanted: bool,
+}
+
+/// Why the conversation ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    /// The client closed it.
+    Asked,
+    /// The instance goes away.
+    Drain,
+    /// The instance waited for long enough.
+    GaveUp,
+    /// Another instance has it.
+    Superseded,
+}
+
+impl Actor {
+    pub(super) fn new(
+        service: Arc<Sessions>,
+        handle: Arc<Handle>,
+        machine: Session<Answer>,
+        (letterbox, mailbox): (Letterbox, Mailbox),
+        opening: &Opening,
+        trace_id: String,
+    ) -> Self {
+        let bounds = service.shared.settings.sessions;
+        Actor {
+            service,
+            handle,
+            machine,
+            line: None,
+            mailbox,
+            letterbox,
+            manner: Arc::clone(&opening.manner),
+            supports: opening.supports,
+            trace_id,
+            open: VecDeque::new(),
+            sentences: Sentences::new(bounds.context_sentences, bounds.context_chars),
+            timers: [None; 3],
+            next: VecDeque::new(),
+            whole: None,
+            saving: Saving::default(),
+            leaving: None,
+        }
+    }
+
+    /// A new conversation on this line.
+    pub(super) async fn begin(mut self, line: Box<dyn Line>, recovered: Option<bool>) {
+        self.line = Some(line);
+        self.greet(recovered, self.machine.next_index());
+        self.saving.wanted = true;
+        self.save();
+        self.run().await;
+    }
+
+    /// A conversation that another instance had, back on this line.
+    pub(super) async fn take_over(
+        mut self,
+        effects: Vec<lingua_core::session::Effect<Answer>>,
+        attach: Attach,
+    ) {
+        self.saving.told = self.machine.acked_seq();
+        for effect in effects {
+            self.perform(effect);
+        }
+        self.attach(attach);
+        self.run().await;
+    }
+
+    async fn run(mut self) {
+        let lived = AssertUnwindSafe(self.drive()).catch_unwind().await;
+        let bye = lived.unwrap_or_else(|_| {
+            self.service.shared.metrics.session_panics.inc();
+            tracing::error!(session.id = %self.handle.key.session(), "a session ended by a mistake of ours");
+            Bye::new(1011, "the scheduler made a mistake with this session")
+        });
+        let taken = self.leaving == Some(Leaving::Superseded);
+        for open in self.open.iter().filter(|open| !(taken && open.accepted)) {
+            open.cancel("session_over");
+        }
+        self.service.over(&self.handle, !taken);
+        if let Some(line) = self.line.take() {
+            line.end(bye).await;
+        }
+    }
+
+    async fn drive(&mut self) -> Bye {
+        loop {
+            if let Some(bye) = self.over() {
+                return bye;
+            }
+            let due = self.timers.iter().flatten().map(|(_, at)| *at).min();
+            let event = match &mut self.line {
+                Some(line) => {
+                    line.wake_at(due);
+                    poll_fn(|cx| line.poll_event(cx, &mut self.mailbox)).await
+                }
+                None => next_mail(&mut self.mailbox, due).await,
+            };
+            match event {
+                LineEvent::Said(said) => self.on_said(said),
+                LineEvent::Mail(mail) => self.on_mail(mail),
+                LineEvent::Due => self.on_due(),
+                LineEvent::Ended(bye) => self.on_line_ended(bye),
+            }
+        }
+    }
+
+    /// How the line ends, once everything has ended.
+    fn over(&mut self) -> Option<Bye> {
+        if self.leaving == Some(Leaving::Superseded) {
+            return Some(Bye::new(4001, "another connection of this session took over"));
+        }
+        if !self.machine.is_closed() && self.leaving != Some(Leaving::GaveUp) {
+            return None;
+        }
+        Some(match self.leaving {
+            Some(Leaving::Asked) => {
+                self.tell(ToClient::CloseAck);
+                Bye::new(1000, "closed")
+            }
+            _ => {
+                let pause = 200 + self.service.shared.chance.bits() % 1_800;
+                Bye::new(1001, format!("{{\"retry_after_ms\":{pause}}}"))
+            }
+        })
+    }
+
+    fn on_said(&mut self, said: FromClient) {
+        match said {
+            FromClient::Audio { seq, audio, duration, is_final } => {
+                let silent = !self.machine.is_collecting();
+                self.feed(Event::Audio { seq, bytes: audio, duration, is_final });
+                if silent && self.supports.events && self.machine.is_collecting() {
+                    self.input_started();
+                }
+            }
+            FromClient::Utterance(whole) => self.on_whole(whole),
+            FromClient::Finalize => self.feed(Event::Finalize),
+            FromClient::SetLanguages(manner) => {
+                self.feed(Event::SetLanguages(Routes::one(manner.route)));
+                self.manner = manner;
+            }
+            FromClient::Cancel { utterance_index } => {
+                let index = self.machine.index_of(utterance_index).unwrap_or(utterance_index);
+                if self.machine.next_index() <= index {
+                    let detail = format!("there is no utterance {utterance_index} to cancel");
+                    self.refuse(&Refusal::new(Code::NotFound, detail), &[]);
+                } else {
+                    self.feed(Event::Cancel { index });
+                }
+            }
+            FromClient::TtsStarted => self.feed(Event::TtsStarted),
+            FromClient::TtsPlayEnded => self.feed(Event::TtsPlayEnded),
+            FromClient::Close => {
+                self.leaving = Some(Leaving::Asked);
+                self.feed(Event::Close { finish_pending: true });
+            }
+        }
+    }
+
+    fn on_whole(&mut self, whole: Box<Whole>) {
+        let event = Event::WholeUtterance {
+            client_index: whole.client_index,
+            routes: Routes::one(whole.manner.route),
+            audio: whole.audio.clone(),
+            duration: whole.duration,
+            manual_cut: whole.manual_cut,
+        };
+        self.whole = Some(whole);
+        self.feed(event);
+        self.whole = None;
+    }
+
+    fn on_mail(&mut self, mail: ToSession) {
+        match mail {
+            ToSession::Job(key, news) => self.on_news(key, news),
+            ToSession::Attach(attach) => self.attach(*attach),
+            ToSession::Superseded => self.leaving = Some(Leaving::Superseded),
+            ToSession::Drain => self.drain(),
+            ToSession::GiveUp => self.leaving = Some(Leaving::GaveUp),
+            ToSession::SaveAgain => {
+                self.saving.wanted = true;
+                self.save();
+            }
+            ToSession::Saved(outcome) => self.on_saved(outcome),
+        }
+    }
+
+    fn on_news(&mut self, key: ResultKey, news: JobNews) {
+        match news {
+            JobNews::Assigned { attempt, hedge } => {
+                self.feed(Event::Assigned { key, attempt, hedge });
+                if let Some(open) = self.open_job(key) {
+                    open.placed = true;
+                }
+                if attempt == 1 {
+                    self.step(key, Step::Dispatched);
+                }
+            }
+            JobNews::Accepted { attempt } => {
+                let first = self
+                    .open_job(key)
+                    .is_some_and(|open| !std::mem::replace(&mut open.accepted, true));
+                self.feed(Event::NodeAccepted { key, attempt });
+                if first {
+                    self.step(key, Step::NodeAccepted);
+                }
+            }
+            JobNews::Partial { attempt, body } => {
+                let Some(open) = self.open_job(key) else { return };
+                let payload = open.answer(*body);
+                self.feed(Event::Partial { key, attempt, payload });
+            }
+            JobNews::Ended(ended) => self.on_ended(key, *ended),
+        }
+        self.hand_in_held();
+    }
+
+    fn on_ended(&mut self, key: ResultKey, ended: Ended) {
+        let Some(open) = self.open_job(key) else {
+            self.service.shared.metrics.session_ignored("no_job");
+            return;
+        };
+        let ending = match ended {
+            Ended::Done(body) => Ending::Result(open.answer(body)),
+            Ended::Empty { .. } => Ending::Missing(MissingReason::SilenceDetected),
+            Ended::Failed(refusal) => {
+                let reason = refusal.code.missing_reason();
+                open.failure = Some(refusal);
+                Ending::Missing(reason)
+            }
+            Ended::Cancelled(reason) if reason == "draining" => {
+                Ending::Missing(MissingReason::Draining)
+            }
+            Ended::Cancelled(_) => Ending::Missing(MissingReason::Cancelled),
+        };
+        open.over = true;
+        self.feed(Event::Ended { key, attempt: None, ending });
+    }
+
+    fn on_due(&mut self) {
+        let now = Instant::now();
+        for (at, timer) in [Timer::Pause, Timer::Deadline, Timer::Resume].into_iter().enumerate() {
+            if let Some((generation, _)) = self.timers[at].filter(|(_, due)| *due <= now) {
+                self.timers[at] = None;
+                self.feed(Event::TimerFired { timer, generation });
+            }
+        }
+    }
+
+    fn on_line_ended(&mut self, bye: Bye) {
+        tracing::debug!(session.id = %self.handle.key.session(), reason = bye.reason, "a session's line ends");
+        self.drop_line(bye);
+        self.feed(Event::Disconnected { epoch: self.machine.epoch() });
+    }
+
+    /// Lets the line go; its goodbye may take a moment, which the conversation does not.
+    fn drop_line(&mut self, bye: Bye) {
+        if let Some(line) = self.line.take() {
+            tasks::start(line.end(bye));
+        }
+        self.handle.set_connected(false);
+    }
+
+    /// The client is back on another line, whose word counts from now on.
+    fn attach(&mut self, attach: Attach) {
+        let Attach { line, opening, epoch } = attach;
+        if self.line.is_some() {
+            self.drop_line(Bye::new(4001, "a newer connection of this session took over"));
+            self.feed(Event::Disconnected { epoch: self.machine.epoch() });
+        }
+        self.line = Some(line);
+        self.handle.set_connected(true);
+        self.handle.set_epoch(epoch);
+        self.supports = opening.supports;
+        let last_seen = opening.resume.as_ref().and_then(|resume| resume.last_index);
+        let last_seen = last_seen.map(|seen| self.machine.index_of(seen).unwrap_or(seen));
+        self.feed(Event::Resumed { epoch, last_seen });
+        if self.machine.is_closed() {
+            return;
+        }
+        self.feed(Event::SetLanguages(Routes::one(opening.manner.route)));
+        self.manner = opening.manner;
+        self.saving.wanted = true;
+        self.save();
+    }
+
+    fn drain(&mut self) {
+        if self.leaving.is_none() {
+            self.leaving = Some(Leaving::Drain);
+        }
+        let deadline_ms = self.service.shared.settings.drain_ms;
+        self.tell(ToClient::GoAway { deadline_ms, reason: "the instance is stopping" });
+        self.feed(Event::Drain);
+    }
+
+    /// Feeds the machine and does what it wants, until it wants nothing more.
+    pub(super) fn feed(&mut self, event: Event<Answer>) {
+        self.next.push_back(event);
+        while let Some(event) = self.next.pop_front() {
+            for effect in self.machine.on_event(self.service.now(), event) {
+                self.perform(effect);
+            }
+        }
+    }
+
+    /// Tells the client, if it is there.
+    pub(super) fn tell(&mut self, word: ToClient<'_>) {
+        if let Some(line) = &mut self.line {
+            line.tell(word);
+        }
+    }
+
+    pub(super) fn refuse(
+        &mut self,
+        refusal: &Refusal,
+        details: &[(&str, super::words::Detail<'_>)],
+    ) {
+        self.tell(ToClient::Error { refusal, details });
+    }
+
+    /// The first word of a line.
+    pub(super) fn greet(&mut self, recovered: Option<bool>, next_index: u64) {
+        let opened = Opened {
+            session: self.handle.key.session().clone(),
+            trace_id: self.trace_id.clone(),
+            resume_token: self.supports.resume.then(|| self.service.token(&self.handle.key)),
+            recovered,
+            next_index,
+        };
+        self.tell(ToClient::Opened(&opened));
+    }
+
+    fn input_started(&mut self) {
+        let utterance_index = self.machine.next_index();
+        let trace_id = std::mem::take(&mut self.trace_id);
+        self.tell(ToClient::Event {
+            step: Step::InputStarted,
+            about: About { utterance_index, job: None, trace_id: &trace_id },
+            elapsed_ms: None,
+            error: None,
+        });
+        self.trace_id = trace_id;
+    }
+
+    /// Tells the client of a step, if it wants to hear of them.
+    pub(super) fn step(&mut self, key: ResultKey, step: Step) {
+        if !self.supports.events || key.lane != Lane(0) {
+            return;
+        }
+        let (Some(line), Some(open)) = (&mut self.line, find(&mut self.open, key)) else { return };
+        line.tell(ToClient::Event {
+            step,
+            about: open.about(),
+            elapsed_ms: Some(millis(open.cut_at.elapsed())),
+            error: None,
+        });
+    }
+
+    pub(super) fn open_job(&mut self, key: ResultKey) -> Option<&mut OpenJob> {
+        find(&mut self.open, key)
+    }
+
+    pub(super) fn set_timer(&mut self, timer: Timer, generation: u64, at: Moment) {
+        self.timers[timer as usize] = Some((generation, self.service.instant(at)));
+    }
+
+    /// The client's speech is safe up to here, once the store knows.
+    pub(super) fn acknowledge(&mut self, seq: u32) {
+        self.saving.acked = Some(seq);
+        self.saving.wanted = true;
+        self.save();
+    }
+
+    /// What an older line of an ignored event was about.
+    pub(super) fn ignored(&self, ignored: Ignored) {
+        self.service.shared.metrics.session_ignored(match ignored {
+            Ignored::StaleAttempt => "stale_attempt",
+            Ignored::LateOrDuplicate => "late",
+            Ignored::UnknownKey => "unknown",
+            Ignored::StaleEpoch => "stale_epoch",
+            Ignored::Closed => "closed",
+        });
+    }
+
+    /// Brings the store up to date, one write at a time.
+    pub(super) fn save(&mut self) {
+        if !self.supports.resume {
+            self.tell_acked(self.saving.acked);
+            return;
+        }
+        if self.saving.under_way.is_some() || self.machine.is_closed() {
+            return;
+        }
+        if !std::mem::take(&mut self.saving.wanted) {
+            return;
+        }
+        self.saving.under_way = Some(self.saving.acked);
+        let state: SavedState = self.machine.saved();
+        let bytes = saving::write(&state, &self.trace_id, self.service.clocks());
+        let mut write =
+            Box::pin(self.service.clone().save(self.handle.key.clone(), state.epoch, bytes));
+        // The embedded store answers at once, and most others soon.
+        match (&mut write).now_or_never() {
+            Some(outcome) => self.on_saved(outcome),
+            None => {
+                let letterbox = self.letterbox.clone();
+                tasks::start(async move {
+                    let outcome = write.await;
+                    let _ = letterbox.send(ToSession::Saved(outcome)).await;
+                });
+            }
+        }
+    }
+
+    fn on_saved(&mut self, outcome: SaveOutcome) {
+        let Some(acked) = self.saving.under_way.take() else { return };
+        match outcome {
+            SaveOutcome::Done => self.tell_acked(acked),
+            SaveOutcome::Stale => self.leaving = Some(Leaving::Superseded),
+            // Tried again when the store is back, or with the next word.
+            SaveOutcome::Failed => return,
+        }
+        self.save();
+    }
+
+    /// On a new line, which the last acknowledgement may not have reached.
+    pub(super) fn tell_acked_again(&mut self) {
+        if let Some(seq) = self.saving.told.filter(|_| self.supports.audio_ack) {
+            self.tell(ToClient::AudioAck { seq });
+        }
+    }
+
+    fn tell_acked(&mut self, acked: Option<u32>) {
+        if self.supports.audio_ack
+            && let Some(seq) = acked.filter(|seq| Some(*seq) > self.saving.told)
+        {
+            self.saving.told = acked;
+            self.tell(ToClient::AudioAck { seq });
+        }
+    }
+}
+
+async fn next_mail(mailbox: &mut Mailbox, due: Option<Instant>) -> LineEvent {
+    let mail = match due {
+        Some(due) => timeout_at(due, mailbox.recv()).await,
+        None => Ok(mailbox.recv().await),
+    };
+    match mail {
+        Ok(Some(mail)) => LineEvent::Mail(mail),
+        Ok(None) => unreachable!("the actor itself holds a sender"),
+        Err(_) => LineEvent::Due,
+    }
+}
+
+fn find(open: &mut VecDeque<OpenJob>, key: ResultKey) -> Option<&mut OpenJob> {
+    open.iter_mut().find(|open| open.key == key)
+}

@@ -1,0 +1,502 @@
+//! From an utterance to its job, and from the job's end to the client.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lingua_core::eligibility::{Need, Route};
+use lingua_core::job_key::{JobKey, Origin};
+use lingua_core::outcome::{Code, MissingReason};
+use lingua_core::session::{
+    CutReason, Delivery, Effect, Ending, Event, Lane, Refusal as Dropped, ResultKey, Utterance,
+};
+use lingua_core::time::millis;
+use lingua_core::{JobId, Moment, TurnId};
+use serde::Deserialize;
+use std::borrow::Cow;
+use tokio::time::Instant;
+
+use super::actor::Actor;
+use super::mail::Observer;
+use super::words::{About, Action, Detail, Manner, Step, ToClient};
+use crate::dispatch::Job;
+use crate::job::{JobSpec, Refusal, Work};
+
+/// Endings that a client may have missed beyond those that are kept, and hears of; one that names
+/// no last index after hours of talk has seen the older ones.
+const MOST_MISSED: u64 = 255;
+
+/// What a node answered, with what the client is told along with it. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Answer {
+    job: JobId,
+    trace_id: Arc<str>,
+    body: Bytes,
+}
+
+/// A job whose ending is not told.
+pub(super) struct OpenJob {
+    pub key: ResultKey,
+    /// The utterance's number, as the client counts.
+    pub utterance_index: u64,
+    pub id: JobId,
+    /// `None` if it could not even be handed in.
+    job: Option<Arc<Job>>,
+    trace_id: Arc<str>,
+    pub cut_at: Instant,
+    route: Route,
+    turn: TurnId,
+    part_index: u32,
+    /// Not handed in yet: the part before it has no node yet, and this one is to follow it.
+    held: Option<Box<JobSpec>>,
+    deadline: Moment,
+    /// Some node was found for it.
+    pub placed: bool,
+    pub accepted: bool,
+    pub over: bool,
+    partial_told: bool,
+    pub failure: Option<Refusal>,
+}
+
+impl OpenJob {
+    pub fn answer(&self, body: Bytes) -> Answer {
+        Answer { job: self.id, trace_id: Arc::clone(&self.trace_id), body }
+    }
+
+    pub fn about(&self) -> About<'_> {
+        About {
+            utterance_index: self.utterance_index,
+            job: Some(self.id),
+            trace_id: &self.trace_id,
+        }
+    }
+
+    pub fn cancel(&self, reason: &'static str) {
+        if let Some(job) = self.job.as_ref().filter(|_| !self.over) {
+            job.cancel(reason);
+        }
+    }
+
+    /// Whether this part of a turn has to wait for `earlier`.
+    fn follows(&self, earlier: &OpenJob) -> bool {
+        earlier.turn == self.turn
+            && earlier.key.lane == self.key.lane
+            && earlier.part_index < self.part_index
+            && !(earlier.placed || earlier.over)
+    }
+}
+
+/// The last sentences of a conversation, which go along with each job: whichever node gets it then
+/// knows what the talk is about.
+pub(super) struct Sentences {
+    last: VecDeque<(Route, String)>,
+    most: usize,
+    chars: usize,
+}
+
+impl Sentences {
+    pub fn new(most: usize, chars: usize) -> Self {
+        Sentences { last: VecDeque::new(), most, chars }
+    }
+
+    fn note(&mut self, route: Route, text: &str) {
+        let text = text.trim();
+        if text.is_empty() || self.most == 0 {
+            return;
+        }
+        if self.last.len() == self.most {
+            self.last.pop_front();
+        }
+        // The end of a long one says more about what follows than its beginning.
+        let skip = text.chars().count().saturating_sub(self.chars);
+        self.last.push_back((route, text.chars().skip(skip).collect()));
+    }
+
+    /// What was said in the language that is spoken now; the newest that fit.
+    fn before(&self, route: Route) -> Option<String> {
+        let mut left = self.chars;
+        let mut said: Vec<&str> = Vec::new();
+        for (_, text) in self.last.iter().rev().filter(|(past, _)| same_source(*past, route)) {
+            let chars = text.chars().count();
+            if chars > left {
+                break;
+            }
+            left -= chars;
+            said.push(text);
+        }
+        said.reverse();
+        (!said.is_empty()).then(|| said.join(" "))
+    }
+}
+
+/// Whether two routes are spoken in the same language; of one that leaves it open nobody knows.
+fn same_source(a: Route, b: Route) -> bool {
+    match (a, b) {
+        (Route::Directed(a, _), Route::Directed(b, _)) => a == b,
+        (a, b) => a == b,
+    }
+}
+
+/// What of a node's answer goes along with the next job.
+#[derive(Deserialize)]
+struct Texts<'a> {
+    #[serde(borrow, default)]
+    text_asr: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    text_translated: Option<Cow<'a, str>>,
+}
+
+impl Actor {
+    /// Does what the machine wants.
+    pub(super) fn perform(&mut self, effect: Effect<Answer>) {
+        let metrics = &self.service.shared.metrics;
+        match effect {
+            Effect::Dispatch(utterance) => self.dispatch(&utterance),
+            Effect::Finalized { index } => {
+                self.tell(ToClient::Finalized { utterance_index: index });
+            }
+            Effect::RepeatedUtterance { client_index, index } => {
+                metrics.session_ignored("repeated_utterance");
+                self.repeated(client_index, index);
+            }
+            Effect::UtteranceRefused { client_index, reason } => {
+                let refusal = refused(reason);
+                let details = [
+                    ("utterance_index", Detail::Number(client_index)),
+                    ("reason", Detail::Word(word(reason))),
+                ];
+                self.refuse(&refusal, &details);
+            }
+            Effect::AudioDropped { first_seq, last_seq, bytes, reason } => {
+                metrics.audio_dropped(word(reason), bytes);
+                let details = [
+                    ("first_seq", Detail::Number(first_seq.into())),
+                    ("last_seq", Detail::Number(last_seq.into())),
+                    ("bytes", Detail::Number(bytes as u64)),
+                    ("reason", Detail::Word(word(reason))),
+                ];
+                self.refuse(&refused(reason), &details);
+            }
+            Effect::AudioGap { from, to } => {
+                metrics.audio_gaps.inc();
+                tracing::debug!(session.id = %self.handle.key.session(), from, to, "pieces of speech never came");
+            }
+            Effect::AudioAck { seq } => self.acknowledge(seq),
+            Effect::Backpressure { reason } => {
+                metrics.backpressure.inc();
+                self.tell(ToClient::Backpressure {
+                    action: if reason == Dropped::Draining { Action::Busy } else { Action::Pause },
+                    resume_after_ms: Some(500),
+                    message: &refused(reason).detail,
+                });
+            }
+            Effect::Deliver(delivery) => self.deliver(delivery),
+            Effect::Partial { key, payload, .. } => self.partial(key, &payload),
+            Effect::CancelJob { key, why } => {
+                if let Some(open) = self.open_job(key) {
+                    open.cancel(why.as_str());
+                    open.held = None;
+                    open.over = true;
+                }
+                self.hand_in_held();
+            }
+            Effect::SetTimer { timer, generation, at } => self.set_timer(timer, generation, at),
+            Effect::Resumed { next_index, forgotten, .. } => self.resumed(next_index, forgotten),
+            Effect::Ignored(ignored) => self.ignored(ignored),
+            // The job holds the speech itself, and it is what the machine held.
+            Effect::ReleaseAudio { .. } | Effect::Closed => {}
+        }
+    }
+
+    /// Makes a job of each direction of an utterance.
+    fn dispatch(&mut self, utterance: &Utterance) {
+        self.service.shared.metrics.utterance(match utterance.reason {
+            CutReason::Manual => "final",
+            CutReason::Pause => "pause",
+            CutReason::MaxDuration => "max_duration",
+            CutReason::MaxBytes => "max_bytes",
+            CutReason::LanguageChange => "language_change",
+            CutReason::Close => "close",
+        });
+        self.handle.count_utterance();
+        let (manner, trace_id) = match &mut self.whole {
+            Some(whole) if utterance.client_index == Some(whole.client_index) => {
+                (Arc::clone(&whole.manner), whole.trace_id.take())
+            }
+            _ => (Arc::clone(&self.manner), None),
+        };
+        // Another one for each utterance: a node must not see by it who spoke before.
+        let trace_id: Arc<str> = trace_id
+            .unwrap_or_else(|| format!("{:032x}", self.service.shared.chance.nonce()))
+            .into();
+        for (lane, route) in utterance.routes.iter() {
+            let spec = self.job(utterance, lane, route, &manner, &trace_id);
+            let (key, id) = (ResultKey { index: utterance.index, lane }, spec.id);
+            tracing::debug!(
+                session.id = %self.handle.key.session(), trace_id = &*trace_id, job.id = %id,
+                index = utterance.index, reason = ?utterance.reason, "an utterance was cut"
+            );
+            self.open.push_back(OpenJob {
+                key,
+                utterance_index: utterance.client_index.unwrap_or(utterance.index),
+                id,
+                job: None,
+                trace_id: Arc::clone(&trace_id),
+                cut_at: Instant::now(),
+                route,
+                turn: utterance.turn.clone(),
+                part_index: utterance.part_index,
+                held: Some(Box::new(spec)),
+                deadline: utterance.deadline,
+                placed: false,
+                accepted: false,
+                over: false,
+                partial_told: false,
+                failure: None,
+            });
+            self.step(key, Step::InputEnded);
+        }
+        self.hand_in_held();
+    }
+
+    /// Hands in every job that waits for nobody: each at once, but for the parts of one turn, which
+    /// go one after the other so that each finds the node of the one before.
+    pub(super) fn hand_in_held(&mut self) {
+        for at in 0..self.open.len() {
+            let open = &self.open[at];
+            if open.held.is_none() || self.open.iter().take(at).any(|earlier| open.follows(earlier))
+            {
+                continue;
+            }
+            let open = &mut self.open[at];
+            let Some(mut spec) = open.held.take() else { continue };
+            spec.deadline_in = self.service.now().until(open.deadline);
+            match self.service.jobs.submit(*spec) {
+                Ok(job) => open.job = Some(job),
+                Err(refusal) => {
+                    let ending = Ending::Missing(refusal.code.missing_reason());
+                    open.failure = Some(refusal);
+                    open.over = true;
+                    self.next.push_back(Event::Ended { key: open.key, attempt: None, ending });
+                }
+            }
+        }
+    }
+
+    fn job(
+        &self,
+        utterance: &Utterance,
+        lane: Lane,
+        route: Route,
+        manner: &Manner,
+        trace_id: &str,
+    ) -> JobSpec {
+        let session = &self.handle.key;
+        let name = lane.0.to_string();
+        let features: &[&str] = if manner.speech { &[&name, "tts"] } else { &[&name] };
+        let key = JobKey {
+            session,
+            origin: Origin::Utterance { epoch: utterance.epoch, index: utterance.index },
+            job_type: "speech",
+            route,
+            features,
+        };
+        let alone = utterance.part_index == 0 && utterance.reason.ends_turn();
+        let work = Work {
+            utterance_index: utterance.index,
+            src_lang: manner.src_lang.clone(),
+            tgt_lang: manner.tgt_lang.clone(),
+            dialect: manner.dialect.clone(),
+            features: manner.features.clone(),
+            pipeline: Some(Arc::clone(&manner.pipeline)),
+            audio: utterance.audio.clone(),
+            audio_format: manner.audio_format.to_owned(),
+            sample_rate: manner.sample_rate,
+            mode: manner.mode.clone(),
+            lang_a: manner.lang_a.clone(),
+            lang_b: manner.lang_b.clone(),
+            auto_langs: manner.auto_langs.clone(),
+            enable_streaming_asr: manner.enable_streaming_asr,
+            partial_update_interval_ms: manner.partial_update_interval_ms,
+            trace_id: trace_id.to_owned(),
+            group_id: Some(utterance.turn.to_string()),
+            part_index: Some(utterance.part_index.into()),
+            context_text: self.sentences.before(route),
+            padding_ms: Some(utterance.padding_ms().into()),
+            manual_cut: utterance.reason == CutReason::Manual,
+            timeout_cut: utterance.reason == CutReason::Pause,
+            max_duration_cut: utterance.reason == CutReason::MaxDuration,
+        };
+        JobSpec {
+            id: key.job_id(),
+            session: session.clone(),
+            epoch: Some(utterance.epoch),
+            need: Need {
+                route,
+                speech: manner.speech,
+                services: Vec::new(),
+                models: Vec::new(),
+                tenant: session.tenant().clone(),
+                named: false,
+            },
+            preferred: None,
+            strict: false,
+            turn: (!alone).then(|| utterance.turn.clone()),
+            past: None,
+            work: Arc::new(work),
+            deadline_in: self.service.now().until(utterance.deadline),
+            observer: Some(Observer {
+                key: ResultKey { index: utterance.index, lane },
+                letterbox: self.letterbox.clone(),
+            }),
+        }
+    }
+
+    /// The client sent an utterance again: it is told which job it has.
+    fn repeated(&mut self, client_index: u64, index: u64) {
+        let key = ResultKey { index, lane: Lane(0) };
+        if self.open_job(key).is_some() {
+            self.step(key, Step::InputEnded);
+            return;
+        }
+        let about = About { utterance_index: client_index, job: None, trace_id: "" };
+        self.tell(ToClient::Event { step: Step::InputEnded, about, elapsed_ms: None, error: None });
+    }
+
+    fn partial(&mut self, key: ResultKey, answer: &Answer) {
+        let first =
+            self.open_job(key).is_some_and(|open| !std::mem::replace(&mut open.partial_told, true));
+        if first {
+            self.step(key, Step::AsrPartial);
+        }
+        let (Some(line), Some(open)) = (&mut self.line, self.open.iter().find(|o| o.key == key))
+        else {
+            return;
+        };
+        line.tell(ToClient::Partial { about: open.about(), body: &answer.body });
+    }
+
+    fn deliver(&mut self, delivery: Delivery<Answer>) {
+        let Delivery { key, client_index, turn, part_index, ending, again } = delivery;
+        let utterance_index = client_index.unwrap_or(key.index);
+        let at = self.open.iter().position(|open| open.key == key);
+        let open = at.and_then(|at| self.open.remove(at));
+        let metrics = &self.service.shared.metrics;
+        match &ending {
+            _ if again => metrics.told_again.inc(),
+            Ending::Result(_) => metrics.ending("result"),
+            Ending::Missing(reason) => metrics.ending(reason.as_str()),
+        };
+        if let Some(open) = &open {
+            metrics.ending_seconds.observe(open.cut_at.elapsed().as_secs_f64());
+        }
+        match ending {
+            Ending::Result(answer) => {
+                if let Some(open) = &open {
+                    self.recognised(open, &answer.body);
+                }
+                let about =
+                    About { utterance_index, job: Some(answer.job), trace_id: &answer.trace_id };
+                let (turn, body) = (turn.as_str(), &answer.body);
+                self.tell(ToClient::Result { about, turn, part_index, body });
+                let bounds = self.service.shared.settings.sessions;
+                self.machine.forget_endings_beyond(bounds.kept_bytes, |kept| kept.body.len());
+            }
+            Ending::Missing(reason) => {
+                if let Some(open) = &open {
+                    self.failed(open, reason);
+                }
+                let trace_id = open.as_ref().map(|open| &*open.trace_id);
+                self.tell(ToClient::Missing { utterance_index, reason, trace_id });
+            }
+        }
+    }
+
+    /// Remembers what was said, and tells of the last steps.
+    fn recognised(&mut self, open: &OpenJob, body: &[u8]) {
+        let texts: Option<Texts<'_>> = serde_json::from_slice(body).ok();
+        let Some(Texts { text_asr, text_translated }) = texts else { return };
+        let elapsed_ms = Some(millis(open.cut_at.elapsed()));
+        let has = |text: &Option<Cow<'_, str>>| text.as_ref().is_some_and(|text| !text.is_empty());
+        let steps = [(Step::AsrFinal, has(&text_asr)), (Step::NmtDone, has(&text_translated))];
+        let events = self.supports.events;
+        for (step, _) in steps.into_iter().filter(|(_, done)| *done && events) {
+            self.tell(ToClient::Event { step, about: open.about(), elapsed_ms, error: None });
+        }
+        if let Some(text) = text_asr {
+            self.sentences.note(open.route, &text);
+        }
+    }
+
+    fn failed(&mut self, open: &OpenJob, reason: MissingReason) {
+        let quiet = [MissingReason::SilenceDetected, MissingReason::Cancelled].contains(&reason);
+        if quiet || !self.supports.events {
+            return;
+        }
+        let (code, hint) = match &open.failure {
+            Some(refusal) => (refusal.code_text(), refusal.detail.as_str()),
+            None => (Code::JobTimeout.as_str(), "no result came by the deadline"),
+        };
+        self.tell(ToClient::Event {
+            step: Step::Error,
+            about: open.about(),
+            elapsed_ms: Some(millis(open.cut_at.elapsed())),
+            error: Some((code, hint)),
+        });
+    }
+
+    /// The client is back: what it is told first, and what can no longer be told.
+    fn resumed(&mut self, next_index: u64, forgotten: Option<(u64, u64)>) {
+        self.service.shared.metrics.resumed(if forgotten.is_none() { "whole" } else { "partly" });
+        self.greet(Some(forgotten.is_none()), next_index);
+        self.tell_acked_again();
+        // Endings that were told on an earlier line and are gone: the client did not see them there,
+        // so it hears here that they are missing.
+        let forgotten =
+            forgotten.map(|(first, last)| first.max(last.saturating_sub(MOST_MISSED))..=last);
+        for index in forgotten.into_iter().flatten() {
+            let utterance_index = self.machine.client_index_of(index).unwrap_or(index);
+            let reason = MissingReason::JobFailed;
+            self.tell(ToClient::Missing { utterance_index, reason, trace_id: None });
+        }
+    }
+}
+
+/// What is said about speech that was not taken.
+fn refused(reason: Dropped) -> Refusal {
+    let (code, detail) = match reason {
+        Dropped::TooLarge => {
+            (Code::MessageTooLarge, "one piece is more than an utterance may hold")
+        }
+        Dropped::HeldBytes => (Code::QuotaExceeded, "the session holds as much speech as it may"),
+        Dropped::OpenUtterances => {
+            (Code::QuotaExceeded, "as many utterances wait for their ending as may")
+        }
+        Dropped::SeqExhausted => (Code::InvalidMessage, "seq: the numbers are used up"),
+        Dropped::Empty => (Code::InvalidMessage, "audio: there is no speech in the utterance"),
+        Dropped::IndexNotRising => {
+            (Code::InvalidMessage, "utterance_index: is not above the last one")
+        }
+        Dropped::Draining => {
+            (Code::Draining, "the instance is stopping; reconnect and send it again")
+        }
+        Dropped::Closed => (Code::SessionClosed, "the session is closed"),
+        Dropped::Abandoned => (Code::SessionClosed, "the utterance was not finished"),
+    };
+    let refusal = Refusal::new(code, detail);
+    if code.is_retryable() { refusal.retry_after(500) } else { refusal }
+}
+
+fn word(reason: Dropped) -> &'static str {
+    match reason {
+        Dropped::TooLarge => "too_large",
+        Dropped::HeldBytes => "held_bytes",
+        Dropped::OpenUtterances => "open_utterances",
+        Dropped::SeqExhausted => "seq_exhausted",
+        Dropped::Empty => "empty",
+        Dropped::IndexNotRising => "index_not_rising",
+        Dropped::Draining => "draining",
+        Dropped::Closed => "closed",
+        Dropped::Abandoned => "abandoned",
+    }
+}

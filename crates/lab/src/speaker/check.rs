@@ -1,0 +1,344 @@
+//! Whether everything that was said came back once, whole and in order.
+//!
+//! Two things are followed: the numbers of endings, and the marks of sentences. Of the numbers each
+//! must end exactly once, in order, without a gap. Of marked sentences each must come back once,
+//! with all its audio and no other, in the order of speaking; one that does not come back needs a
+//! `missing_result` in its place. Audio without a mark is followed by numbers only.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::report::{Kind, Report};
+use crate::speech::{Digest, Echo, Mark};
+
+/// Sentences and numbers remembered to tell a repetition from something unheard of.
+const MAX_REMEMBERED: usize = 256;
+
+/// Something that a speaker did or was told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A connection is open; `recovered` is what the scheduler said to one that came back.
+    Opened {
+        /// The session's name.
+        session_id: String,
+        /// Whether the session from before goes on.
+        recovered: Option<bool>,
+    },
+    /// The last piece of a sentence went out for the first time.
+    Said {
+        /// Its mark; `None` for audio that cannot be recognised.
+        mark: Option<Mark>,
+        /// Its audio.
+        digest: Digest,
+        /// The client's number, if it was sent as a whole.
+        whole: Option<u64>,
+    },
+    /// A `translation_result`.
+    Result {
+        /// Its number.
+        index: u64,
+        /// What the node told of its audio; `None` from a node that tells nothing.
+        echo: Option<Echo>,
+    },
+    /// A `missing_result`.
+    Missing {
+        /// Its number.
+        index: u64,
+        /// Why.
+        reason: String,
+    },
+    /// Anything else about an utterance: a partial, a `ui_event`.
+    About {
+        /// Its number.
+        index: u64,
+        /// What.
+        kind: String,
+    },
+}
+
+/// An ending, with the sentence it is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answered {
+    /// The sentence, as far as it can be told.
+    pub mark: Option<Mark>,
+    /// When its last piece went out, on [`crate::monotonic_us`].
+    pub said_us: u64,
+    /// When the ending came.
+    pub answered_us: u64,
+    /// What the node told; `None` for a `missing_result`.
+    pub echo: Option<Echo>,
+}
+
+/// Follows one speaker, over all its connections. Takes bounded memory however long it speaks.
+#[derive(Debug, Clone, Default)]
+pub struct Checker {
+    report: Report,
+    /// The number that ends next.
+    next_index: u64,
+    /// Numbers below it that have not ended.
+    skipped: BTreeSet<u64>,
+    /// Sentences without an ending of their own, in the order of speaking.
+    open: VecDeque<Sentence>,
+    /// Endings since the last recognised one that tell of no sentence.
+    unexplained: usize,
+    /// Sentences that came back, and under which number.
+    heard: Recent,
+    /// Sentences that were passed over.
+    passed: Recent,
+    /// Numbers of whole utterances, rising, and whether any was ever sent.
+    whole: VecDeque<u64>,
+    whole_ended: BTreeSet<u64>,
+    mixed: bool,
+    /// Some audio had no mark.
+    unmarked: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Sentence {
+    mark: Option<Mark>,
+    digest: Digest,
+    said_us: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Recent(VecDeque<(Mark, u64)>);
+
+impl Recent {
+    fn put(&mut self, mark: Mark, index: u64) {
+        if self.0.len() == MAX_REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back((mark, index));
+    }
+
+    fn get(&self, mark: Mark) -> Option<u64> {
+        self.0.iter().rev().find(|(known, _)| *known == mark).map(|(_, index)| *index)
+    }
+}
+
+impl Checker {
+    /// Checks a log as a whole.
+    pub fn check<'a>(log: impl IntoIterator<Item = (u64, &'a Event)>) -> Report {
+        let mut checker = Self::default();
+        for (at_us, event) in log {
+            checker.note(at_us, event);
+        }
+        checker.report()
+    }
+
+    /// Takes note of what happened at that time, on [`crate::monotonic_us`]; for an ending, says of
+    /// which sentence it is.
+    pub fn note(&mut self, at_us: u64, event: &Event) -> Option<Answered> {
+        match event {
+            Event::Opened { recovered, .. } => {
+                self.report.connections += 1;
+                if *recovered != Some(true) {
+                    self.begin_anew();
+                }
+            }
+            Event::Said { mark, digest, whole } => {
+                self.report.said += 1;
+                self.unmarked |= mark.is_none();
+                if let Some(index) = whole {
+                    self.mixed = true;
+                    self.whole.push_back(*index);
+                }
+                let sentence = Sentence { mark: *mark, digest: *digest, said_us: at_us };
+                self.open.push_back(sentence);
+            }
+            Event::Result { index, echo } => {
+                self.report.results += 1;
+                self.ended(*index);
+                let answered = self.result(*index, *echo, at_us);
+                self.report.took(answered.as_ref());
+                return answered;
+            }
+            Event::Missing { index, reason } => {
+                *self.report.missing.entry(reason.clone()).or_default() += 1;
+                self.ended(*index);
+                let answered = self.explains_nothing(at_us, None);
+                self.report.took(answered.as_ref());
+                return answered;
+            }
+            Event::About { index, kind } => {
+                let ended = !self.mixed && *index < self.next_index;
+                if ended && !self.skipped.contains(index) {
+                    let text = format!("a {kind} of utterance {index} came after its ending");
+                    self.report.violated(Kind::AfterEnding, text);
+                }
+            }
+        }
+        None
+    }
+
+    /// Everything found so far; what has not come back by now counts as lost.
+    pub fn report(&self) -> Report {
+        let mut report = self.report.clone();
+        for index in &self.skipped {
+            report.violated(Kind::Lost, format!("utterance {index} never ended"));
+        }
+        for index in &self.whole {
+            report.violated(Kind::Lost, format!("whole utterance {index} never ended"));
+        }
+        if self.whole.is_empty() {
+            for sentence in self.open.iter().skip(self.unexplained) {
+                report.violated(Kind::Lost, format!("{} never came back", sentence.name()));
+            }
+        }
+        report
+    }
+
+    /// Sentences that were said and have not ended.
+    pub fn open(&self) -> usize {
+        self.open.len().saturating_sub(self.unexplained)
+    }
+
+    /// The number of the ending that comes next.
+    pub fn next_index(&self) -> u64 {
+        self.next_index
+    }
+
+    /// Another session: what was open in the old one will not end.
+    fn begin_anew(&mut self) {
+        self.report.sessions += 1;
+        for sentence in self.open.drain(..).skip(self.unexplained) {
+            let text = format!("{} went down with its session", sentence.name());
+            self.report.violated(Kind::Abandoned, text);
+        }
+        for index in std::mem::take(&mut self.skipped) {
+            self.report.violated(Kind::Lost, format!("utterance {index} never ended"));
+        }
+        self.next_index = 0;
+        self.unexplained = 0;
+        self.whole.clear();
+        self.whole_ended.clear();
+        self.mixed = false;
+    }
+
+    /// The rules of the numbers.
+    fn ended(&mut self, index: u64) {
+        if let Some(at) = self.whole.iter().position(|whole| *whole == index) {
+            for earlier in self.whole.drain(..=at).take(at) {
+                let text = format!("whole utterance {index} ended before {earlier} did");
+                self.report.violated(Kind::Disordered, text);
+            }
+            self.whole_ended.insert(index);
+            while self.whole_ended.len() > MAX_REMEMBERED {
+                self.whole_ended.pop_first();
+            }
+        } else if self.skipped.remove(&index) {
+            let text = format!("utterance {index} ended after later ones");
+            self.report.violated(Kind::Disordered, text);
+        } else if self.whole_ended.contains(&index) || index < self.next_index {
+            self.report.violated(Kind::Doubled, format!("utterance {index} ended a second time"));
+        } else {
+            // Whole utterances take numbers too, and are told under those of the client.
+            if !self.mixed {
+                self.skipped.extend((self.next_index..index).take(MAX_REMEMBERED));
+            }
+            while self.skipped.len() > MAX_REMEMBERED {
+                let index = self.skipped.pop_first().unwrap_or_default();
+                self.report.violated(Kind::Lost, format!("utterance {index} never ended"));
+            }
+            self.next_index = index + 1;
+        }
+    }
+
+    /// The rules of the marks.
+    fn result(&mut self, index: u64, echo: Option<Echo>, at_us: u64) -> Option<Answered> {
+        let Some(Echo { mark: Some(mark), digest, .. }) = echo else {
+            if let Some(echo) = echo.filter(|_| !self.unmarked) {
+                let bytes = echo.digest.bytes;
+                let text = format!("utterance {index} is {bytes} bytes from within a sentence");
+                self.report.violated(Kind::Split, text);
+            }
+            return self.explains_nothing(at_us, echo);
+        };
+        let Some(at) = self.open.iter().position(|sentence| sentence.mark == Some(mark)) else {
+            let (kind, text) = match (self.heard.get(mark), self.passed.get(mark)) {
+                (Some(first), _) => {
+                    (Kind::Doubled, format!("sentence {mark} came back as {first} and as {index}"))
+                }
+                (None, Some(later)) => (
+                    Kind::Disordered,
+                    format!("sentence {mark} came back as {index}, after {later}"),
+                ),
+                (None, None) => {
+                    (Kind::Foreign, format!("utterance {index} is of sentence {mark}, never said"))
+                }
+            };
+            self.report.violated(kind, text);
+            return None;
+        };
+        for (place, sentence) in self.open.drain(..at).enumerate() {
+            if let Some(passed) = sentence.mark {
+                self.passed.put(passed, index);
+            }
+            if place >= self.unexplained {
+                let text = format!("{} did not come back, {mark} behind it did", sentence.name());
+                self.report.violated(Kind::Lost, text);
+            }
+        }
+        self.unexplained = 0;
+        self.heard.put(mark, index);
+        let sentence = self.open.pop_front()?;
+        self.compare(index, &sentence, digest);
+        Some(Answered { mark: Some(mark), said_us: sentence.said_us, answered_us: at_us, echo })
+    }
+
+    fn compare(&mut self, index: u64, sentence: &Sentence, heard: Digest) {
+        let (said, heard_bytes) = (sentence.digest.bytes, heard.bytes);
+        let (kind, how) = match heard_bytes.cmp(&said) {
+            _ if heard == sentence.digest => return,
+            std::cmp::Ordering::Less => (Kind::Split, "only"),
+            std::cmp::Ordering::Equal => (Kind::Garbled, "other"),
+            std::cmp::Ordering::Greater => (Kind::Doubled, "even"),
+        };
+        let name = sentence.name();
+        let text = format!("{name}, {said} bytes, came back as {index} with {how} {heard_bytes}");
+        self.report.violated(kind, text);
+    }
+
+    /// An ending that may be of any sentence that is open; most likely of the oldest.
+    fn explains_nothing(&mut self, at_us: u64, echo: Option<Echo>) -> Option<Answered> {
+        let sentence = self.open.get(self.unexplained);
+        let answered = sentence.map(|sentence| Answered {
+            mark: sentence.mark,
+            said_us: sentence.said_us,
+            answered_us: at_us,
+            echo,
+        });
+        // Those without a mark will not be recognised later either.
+        match self.open.front() {
+            Some(Sentence { mark: None, .. }) => drop(self.open.pop_front()),
+            Some(_) => self.unexplained = (self.unexplained + 1).min(self.open.len()),
+            None => {}
+        }
+        answered
+    }
+}
+
+impl Sentence {
+    fn name(&self) -> String {
+        self.mark.map_or_else(|| "a sentence".to_owned(), |mark| format!("sentence {mark}"))
+    }
+}
+
+/// What a message of the scheduler is to the checker.
+pub(super) fn event_of(message: &serde_json::Value) -> Option<Event> {
+    let index = message["utterance_index"].as_u64()?;
+    Some(match message["type"].as_str()? {
+        "translation_result" => Event::Result { index, echo: Echo::read(message) },
+        "missing_result" => {
+            let reason = message["reason"].as_str().unwrap_or_default().to_owned();
+            Event::Missing { index, reason }
+        }
+        kind @ ("asr_partial" | "ui_event") => Event::About { index, kind: kind.to_owned() },
+        _ => return None,
+    })
+}
+
+/// How often each reason for a missing result was told.
+pub type Reasons = BTreeMap<String, u64>;
+
+#[cfg(test)]
+mod tests;

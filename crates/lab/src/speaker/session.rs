@@ -1,0 +1,88 @@
+//! What a speaker says and hears in its session, over all its connections.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::check::{self, Answered, Checker, Event};
+use super::options::SpeakerOptions;
+use super::voice::{SessionAck, Voice};
+use super::wire::Frame;
+use crate::monotonic_us;
+use crate::speech::{Digest, Mark};
+
+/// One speaker's session.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    pub voice: Voice,
+    pub checker: Checker,
+    /// The utterance that is being said.
+    mark: Option<Mark>,
+    digest: Digest,
+    log: VecDeque<(u64, Event)>,
+    log_capacity: usize,
+}
+
+impl Session {
+    pub fn new(options: &SpeakerOptions) -> Self {
+        let voice = Voice::new(options);
+        Self { voice, log_capacity: options.log_capacity, ..Self::default() }
+    }
+
+    /// A connection is open; gives what goes again.
+    pub fn opened(&mut self, ack: &SessionAck) -> Vec<Frame> {
+        let recovered = ack.recovered;
+        self.note(monotonic_us(), Event::Opened { session_id: ack.session_id.clone(), recovered });
+        if recovered != Some(true) {
+            (self.mark, self.digest) = (None, Digest::default());
+        }
+        self.voice.opened(ack)
+    }
+
+    /// A piece of speech goes out.
+    pub fn say(&mut self, seq: Option<u32>, audio: Bytes, is_final: bool) -> (u32, Frame) {
+        if self.digest.bytes == 0 {
+            self.mark = Mark::find(&audio);
+        }
+        self.digest.add(&audio);
+        // Counted on from an arbitrary moment, as clients do.
+        let timestamp_ms = (monotonic_us() / 1_000) as u32;
+        let said = self.voice.say(seq, audio, is_final, timestamp_ms);
+        if is_final {
+            self.said();
+        }
+        said
+    }
+
+    /// What was said so far is an utterance; nothing if that is nothing.
+    pub fn said(&mut self) {
+        let digest = std::mem::take(&mut self.digest);
+        let mark = self.mark.take();
+        if digest.bytes > 0 {
+            self.note(monotonic_us(), Event::Said { mark, digest, whole: None });
+        }
+    }
+
+    /// A message came; for an ending, says of which sentence.
+    pub fn hear(&mut self, at_us: u64, message: &Value) -> Option<Answered> {
+        self.voice.hear(message);
+        check::event_of(message).and_then(|event| self.note(at_us, event))
+    }
+
+    /// Writes down what happened, and has it checked.
+    pub fn note(&mut self, at_us: u64, event: Event) -> Option<Answered> {
+        let answered = self.checker.note(at_us, &event);
+        if self.log_capacity > 0 {
+            if self.log.len() == self.log_capacity {
+                self.log.pop_front();
+            }
+            self.log.push_back((at_us, event));
+        }
+        answered
+    }
+
+    pub fn log(&self) -> Vec<(u64, Event)> {
+        self.log.iter().cloned().collect()
+    }
+}

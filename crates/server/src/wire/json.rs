@@ -1,0 +1,178 @@
+//! Messages as text: read by borrowing, written without a tree in between.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lingua_engine::job::Json;
+use serde::Deserialize;
+use serde_json::error::Category;
+
+/// A string that is borrowed unless it holds an escape: in an `Option`, a bare `Cow` would always be
+/// copied.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
+/// What kind of message it is.
+#[derive(Deserialize)]
+pub(crate) struct Kind<'a> {
+    /// Its `type`.
+    #[serde(rename = "type", borrow)]
+    pub(crate) kind: Cow<'a, str>,
+}
+
+/// Reads a message of a known shape. What is wrong is a sentence that names the field.
+pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
+    if let Ok(read) = serde_json::from_str(text) {
+        return Ok(read);
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let error = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+        Ok(_) => return Err("something follows the JSON object".to_owned()),
+        Err(error) => error,
+    };
+    let path = error.path().to_string();
+    let inner = error.into_inner();
+    Err(match inner.classify() {
+        Category::Data if path == "." => inner.to_string(),
+        Category::Data => format!("{path}: {inner}"),
+        _ => format!("not a JSON object: {inner}"),
+    })
+}
+
+/// A JSON object in the making; names are ours and need no escape.
+pub(crate) struct Object<'a>(&'a mut String);
+
+impl<'a> Object<'a> {
+    /// A message of this type.
+    pub(crate) fn begin(kind: &str, out: &'a mut String) -> Self {
+        out.push_str("{\"type\":\"");
+        out.push_str(kind);
+        out.push('"');
+        Object(out)
+    }
+
+    pub(crate) fn end(self) {
+        self.0.push('}');
+    }
+
+    /// An object within it; goes on when that one has ended.
+    pub(crate) fn object(&mut self, name: &str) -> Object<'_> {
+        self.name(name);
+        self.0.push('{');
+        Object(self.0)
+    }
+
+    fn name(&mut self, name: &str) {
+        if !self.0.ends_with('{') {
+            self.0.push(',');
+        }
+        self.0.push('"');
+        self.0.push_str(name);
+        self.0.push_str("\":");
+    }
+
+    /// A value that is JSON as it stands.
+    pub(crate) fn word(&mut self, name: &str, word: &str) {
+        self.name(name);
+        self.0.push_str(word);
+    }
+
+    /// A string without anything to escape.
+    pub(crate) fn plain(&mut self, name: &str, text: &str) {
+        self.name(name);
+        self.0.push('"');
+        self.0.push_str(text);
+        self.0.push('"');
+    }
+
+    pub(crate) fn text(&mut self, name: &str, text: &str) {
+        self.name(name);
+        escape(text, self.0);
+    }
+
+    pub(crate) fn number(&mut self, name: &str, number: u64) {
+        self.word(name, itoa::Buffer::new().format(number));
+    }
+
+    pub(crate) fn boolean(&mut self, name: &str, yes: bool) {
+        self.word(name, if yes { "true" } else { "false" });
+    }
+
+    pub(crate) fn base64(&mut self, name: &str, bytes: &[u8]) {
+        self.name(name);
+        self.0.push('"');
+        STANDARD.encode_string(bytes, self.0);
+        self.0.push('"');
+    }
+
+    pub(crate) fn maybe_text(&mut self, name: &str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.text(name, text);
+        }
+    }
+
+    pub(crate) fn maybe_number(&mut self, name: &str, number: Option<u64>) {
+        if let Some(number) = number {
+            self.number(name, number);
+        }
+    }
+
+    pub(crate) fn maybe_json(&mut self, name: &str, json: Option<&Json>) {
+        if let Some(json) = json {
+            self.word(name, json.get());
+        }
+    }
+
+    /// Said only when it is so.
+    pub(crate) fn flag(&mut self, name: &str, set: bool) {
+        if set {
+            self.word(name, "true");
+        }
+    }
+}
+
+/// A JSON string. Stretches without anything to escape are copied as they are.
+fn escape(text: &str, out: &mut String) {
+    out.push('"');
+    let mut copied = 0;
+    for (i, byte) in text.bytes().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.push_str(&text[copied..i]);
+        copied = i + 1;
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            control => {
+                const HEX: &[u8; 16] = b"0123456789abcdef";
+                out.push_str("\\u00");
+                out.push(char::from(HEX[usize::from(control >> 4)]));
+                out.push(char::from(HEX[usize::from(control & 15)]));
+            }
+        }
+    }
+    out.push_str(&text[copied..]);
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back_from_its_escaped_form(text in any::<String>()) {
+            let mut out = String::new();
+            escape(&text, &mut out);
+            prop_assert_eq!(serde_json::from_str::<String>(&out).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What is said over the session socket.
+//!
+//! - `init`: the first message. `said`: every later one, in one pass over the text.
+//! - `manner`: the fields in which a client says how its speech is to be worked on.
+//! - [`framing`]: pieces of speech into whole packets and samples, and how much speech that is.
+//! - `render`: what a client is told. `from_node`: the part of it that a node said.
+//!
+//! Unknown fields are passed over and `null` is the same as absent. A refusal is a sentence that
+//! names the field.
+
+mod init;
+mod said;
+mod manner;
+pub(crate) mod framing;
+mod render;
+mod from_node;
+
+use bytes::Bytes;
+use lingua_engine::sessions::words::{FromClient, Manner, Opening, Whole};
+
+pub(crate) use init::decode_init;
+pub(crate) use render::{Renderer, render, server_heartbeat};
+pub(crate) use said::{decode_binary, decode_text, second_init};
+
+/// Samples a second of speech that comes in pieces.
+const SAMPLE_RATE: u32 = 16_000;
+
+/// A client's first message.
+pub(crate) struct Init {
+    /// What it asks for.
+    pub(crate) opening: Opening,
+    /// The form of its speech.
+    pub(crate) codec: Codec,
+    /// It sends speech in binary frames.
+    pub(crate) binary: bool,
+}
+
+/// The form of speech that comes in pieces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Codec {
+    /// A run of `[u16 LE length][packet]`.
+    #[default]
+    Opus,
+    /// Little-endian samples, 16 kHz, mono.
+    Pcm16,
+}
+
+impl Codec {
+    /// The word on the wire.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Codec::Opus => "opus",
+            Codec::Pcm16 => "pcm16",
+        }
+    }
+}
+
+/// What a message is read against.
+pub(crate) struct Bound<'a> {
+    /// The session of the socket.
+    pub(crate) session_id: &'a str,
+    /// How its speech is worked on; what a message leaves out is taken from here.
+    pub(crate) manner: &'a Manner,
+    /// Bytes of speech in one message.
+    pub(crate) max_audio_bytes: usize,
+}
+
+/// What a client says once its session is open.
+///
+/// Without `Debug`: audio stays out of logs.
+pub(crate) enum Said {
+    /// A piece of speech as it came, to be put through a [`framing::Framer`].
+    Audio {
+        /// The client's number of it.
+        seq: u32,
+        /// The utterance ends with it.
+        is_final: bool,
+        /// The speech; may be empty, and may end within a packet.
+        audio: Bytes,
+    },
+    /// A whole utterance.
+    Whole(Box<Whole>),
+    /// Something else for the session.
+    Other(FromClient),
+    /// A sign of life, to be answered with [`server_heartbeat`].
+    Heartbeat {
+        /// The client's own clock.
+        timestamp: Option<u64>,
+    },
+    /// A second `session_init`, to be answered with [`second_init`].
+    SecondInit,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! The first message of a client.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lingua_core::TenantId;
+use lingua_engine::job::Refusal;
+use lingua_engine::sessions::words::{Opening, Resume, Supports};
+use serde::Deserialize;
+
+use super::manner::{Wishes, check_words};
+use super::said::{is_object, kind_of, stranger};
+use super::{Codec, Init};
+use crate::wire::fields::{MAX_INDEX, MAX_WORD_CHARS, invalid, text, within, wrong};
+use crate::wire::json::{self, Text};
+
+/// Characters of what a client comes back with.
+const MAX_TOKEN_CHARS: usize = 256;
+
+/// The tenant of a client that names none.
+const DEFAULT_TENANT: &str = "default";
+
+/// `session_init` without what [`Wishes`] reads. `token` and `pairing_code` are not looked at.
+#[derive(Deserialize)]
+struct Fields<'a> {
+    client_version: String,
+    platform: String,
+    tenant_id: Option<String>,
+    trace_id: Option<String>,
+    resume_token: Option<String>,
+    last_index: Option<u64>,
+    #[serde(borrow)]
+    supports: Option<Vec<Text<'a>>>,
+    codec: Option<String>,
+    pause_ms: Option<u64>,
+    max_utterance_ms: Option<u64>,
+}
+
+/// Reads the first message of a client at this address.
+pub(crate) fn decode_init(message: &str, address: IpAddr) -> Result<Init, Refusal> {
+    is_object(message)?;
+    match kind_of(message)?.as_ref() {
+        "session_init" => {}
+        kind => {
+            let refusal = stranger(kind);
+            return Err(refusal.unwrap_or_else(|| invalid("session_init comes first")));
+        }
+    }
+    let fields: Fields<'_> = json::read(message).map_err(invalid)?;
+    let wishes: Wishes = json::read(message).map_err(invalid)?;
+    text("client_version", Some(fields.client_version), MAX_WORD_CHARS)?;
+    text("platform", Some(fields.platform), MAX_WORD_CHARS)?;
+    let tenant = fields.tenant_id.as_deref().unwrap_or(DEFAULT_TENANT);
+    let tenant = TenantId::new(tenant).map_err(|error| wrong("tenant_id", error))?;
+    let codec = codec(fields.codec.as_deref())?;
+    let (supports, binary) = supports(fields.supports.as_deref())?;
+    let last_index = fields.last_index.map(|index| within("last_index", index, 0..=MAX_INDEX));
+    let last_index = last_index.transpose()?;
+    let token = said(text("resume_token", fields.resume_token, MAX_TOKEN_CHARS)?);
+    let opening = Opening {
+        tenant,
+        address,
+        manner: Arc::new(wishes.of_session(codec)?),
+        trace_id: said(text("trace_id", fields.trace_id, MAX_WORD_CHARS)?),
+        supports,
+        pause: fields.pause_ms.map(Duration::from_millis),
+        max_utterance: fields.max_utterance_ms.map(Duration::from_millis),
+        resume: token.map(|token| Resume { token, last_index }),
+    };
+    Ok(Init { opening, codec, binary })
+}
+
+/// Some clients send every field, and those without a value as an empty word.
+pub(super) fn said(word: Option<String>) -> Option<String> {
+    word.filter(|word| !word.is_empty())
+}
+
+fn codec(word: Option<&str>) -> Result<Codec, Refusal> {
+    let Some(word) = word else { return Ok(Codec::default()) };
+    let known = [Codec::Opus, Codec::Pcm16];
+    let known = known.into_iter().find(|codec| codec.as_str().eq_ignore_ascii_case(word));
+    known.ok_or_else(|| wrong("codec", "is opus or pcm16"))
+}
+
+/// What the client understands, and whether it sends binary frames. Words that say nothing to us are
+/// passed over. A client without the list is one from before there was one: it wants events.
+fn supports(words: Option<&[Text<'_>]>) -> Result<(Supports, bool), Refusal> {
+    let Some(words) = words else {
+        return Ok((Supports { events: true, ..Supports::default() }, false));
+    };
+    check_words("supports", words.len(), words.iter().map(|Text(word)| word))?;
+    let lists = |name: &str| words.iter().any(|Text(word)| word.eq_ignore_ascii_case(name));
+    let supports = Supports {
+        audio_ack: lists("audio_ack"),
+        resume: lists("resume"),
+        events: lists("events"),
+    };
+    Ok((supports, lists("binary")))
+}

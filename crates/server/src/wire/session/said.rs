@@ -1,0 +1,300 @@
+//! What a client says once its session is open.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeSliceError, Engine as _};
+use bytes::Bytes;
+use lingua_core::outcome::Code;
+use lingua_engine::audio::too_large;
+use lingua_engine::job::Refusal;
+use lingua_engine::sessions::words::{FromClient, Manner, Whole};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::framing::duration_of;
+use super::init;
+use super::manner::Wishes;
+use super::{Bound, Said};
+use crate::wire::fields::{
+    MAX_DEPTH, MAX_INDEX, MAX_WORD_CHARS, audio_format, deeper_than, invalid, text, within, wrong,
+};
+use crate::wire::json::{self, Kind, Text};
+
+/// Characters of a message's type that are quoted.
+const MAX_KIND_CHARS: usize = 64;
+
+/// First byte of a binary frame with a piece of speech.
+const AUDIO_FRAME: u8 = 0x01;
+
+/// First byte of a binary frame that ends an utterance.
+const FINAL_FRAME: u8 = 0x02;
+
+/// The message that comes a hundred times a second. Of any other, its type is all that counts here.
+#[derive(Deserialize)]
+struct Chunk<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    session_id: Option<Text<'a>>,
+    seq: Option<u32>,
+    is_final: Option<bool>,
+    #[serde(borrow)]
+    payload: Option<Text<'a>>,
+}
+
+/// Reads a text frame.
+pub(crate) fn decode_text(message: &str, bound: &Bound<'_>) -> Result<Said, Refusal> {
+    is_object(message)?;
+    let chunk: Chunk<'_> = match serde_json::from_str(message) {
+        Ok(chunk) => chunk,
+        // Some field is wrong; whether it is one that counts, the message's type says.
+        Err(_) => match kind_of(message)?.as_ref() {
+            "audio_chunk" => json::read(message).map_err(invalid)?,
+            kind => return bound.other(kind, message),
+        },
+    };
+    if chunk.kind != "audio_chunk" {
+        return bound.other(&chunk.kind, message);
+    }
+    bound.check_session(chunk.session_id.as_ref())?;
+    let seq = chunk.seq.ok_or_else(|| missing("seq"))?;
+    let is_final = chunk.is_final.ok_or_else(|| missing("is_final"))?;
+    let audio = match &chunk.payload {
+        Some(Text(payload)) => decode_base64("payload", payload, bound.max_audio_bytes)?,
+        None => Bytes::new(),
+    };
+    Ok(Said::Audio { seq, is_final, audio })
+}
+
+/// Reads a binary frame: `0x01, u8 L, u32 seq, u32 timestamp, u8 is_final, u8 0, session_id, audio`
+/// or `0x02, u8 L, u32 seq, u32 timestamp, session_id`. The audio is a part of the frame.
+pub(crate) fn decode_binary(frame: Bytes, bound: &Bound<'_>) -> Result<Said, Refusal> {
+    let head = match frame.first() {
+        Some(&AUDIO_FRAME) => 12,
+        Some(&FINAL_FRAME) => 10,
+        Some(other) => {
+            return Err(invalid(format!(
+                "binary frame: begins with 0x01 or 0x02, not {other:#04x}"
+            )));
+        }
+        None => return Err(invalid("binary frame: is empty")),
+    };
+    let short = || {
+        let bytes = frame.len();
+        invalid(format!("binary frame: {bytes} bytes do not hold its head and session_id"))
+    };
+    if frame.len() < head {
+        return Err(short());
+    }
+    let end = head + usize::from(frame[1]);
+    let id = frame.get(head..end).ok_or_else(short)?;
+    if !id.is_empty() && id != bound.session_id.as_bytes() {
+        return Err(not_ours());
+    }
+    let seq = u32::from_le_bytes([frame[2], frame[3], frame[4], frame[5]]);
+    let audio = frame.slice(end..);
+    if head == 10 {
+        if !audio.is_empty() {
+            return Err(invalid("binary frame: nothing follows the session_id of a 0x02 frame"));
+        }
+        return Ok(Said::Audio { seq, is_final: true, audio });
+    }
+    if audio.len() > bound.max_audio_bytes {
+        return Err(too_large(bound.max_audio_bytes));
+    }
+    Ok(Said::Audio { seq, is_final: frame[10] != 0, audio })
+}
+
+/// The answer to a second `session_init`.
+pub(crate) fn second_init() -> Refusal {
+    invalid("session_init comes once: this socket has its session")
+}
+
+/// A message is one object of few levels: a list of the fields' values would be read as well.
+pub(super) fn is_object(message: &str) -> Result<(), Refusal> {
+    if !message.trim_ascii_start().starts_with('{') {
+        return Err(invalid("a message is one JSON object"));
+    }
+    if deeper_than(message.as_bytes(), MAX_DEPTH) {
+        return Err(invalid(format!("the message is nested deeper than {MAX_DEPTH} levels")));
+    }
+    Ok(())
+}
+
+/// The type of a message.
+pub(super) fn kind_of(message: &str) -> Result<Cow<'_, str>, Refusal> {
+    json::read(message).map(|Kind { kind }| kind).map_err(invalid)
+}
+
+/// The refusal of a type that this socket does not serve.
+pub(super) fn stranger(kind: &str) -> Option<Refusal> {
+    let detail = match kind {
+        "session_init" | "audio_chunk" | "utterance" | "finalize" | "set_languages" | "cancel"
+        | "client_heartbeat" | "tts_started" | "tts_play_ended" | "session_close" => return None,
+        kind if kind.starts_with("room_") || kind.starts_with("webrtc_") => {
+            "rooms are not served yet".to_owned()
+        }
+        kind => {
+            let name: String = kind.chars().take(MAX_KIND_CHARS).collect();
+            format!("{name:?} is not a message that a client sends")
+        }
+    };
+    Some(Refusal::new(Code::UnsupportedMessage, detail))
+}
+
+/// What is only addressed to the session.
+#[derive(Deserialize)]
+struct Addressed<'a> {
+    #[serde(borrow)]
+    session_id: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Heartbeat<'a> {
+    #[serde(borrow)]
+    session_id: Option<Text<'a>>,
+    timestamp: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Cancel<'a> {
+    #[serde(borrow)]
+    session_id: Option<Text<'a>>,
+    utterance_index: u64,
+}
+
+/// A whole utterance, with the fields of [`Wishes`]: it may be large, and is read once.
+#[derive(Deserialize)]
+struct Utterance<'a> {
+    #[serde(borrow)]
+    session_id: Option<Text<'a>>,
+    utterance_index: u64,
+    manual_cut: Option<bool>,
+    #[serde(borrow)]
+    audio: Cow<'a, str>,
+    audio_format: Option<String>,
+    sample_rate: Option<u64>,
+    pipeline: Option<Box<RawValue>>,
+    trace_id: Option<String>,
+    src_lang: String,
+    tgt_lang: String,
+    mode: Option<String>,
+    lang_a: Option<String>,
+    lang_b: Option<String>,
+    dialect: Option<String>,
+    features: Option<Box<RawValue>>,
+    auto_langs: Option<Box<RawValue>>,
+    enable_streaming_asr: Option<bool>,
+    partial_update_interval_ms: Option<u64>,
+}
+
+impl Bound<'_> {
+    /// Everything but a piece of speech.
+    fn other(&self, kind: &str, message: &str) -> Result<Said, Refusal> {
+        if let Some(refusal) = stranger(kind) {
+            return Err(refusal);
+        }
+        let word = match kind {
+            "session_init" => return Ok(Said::SecondInit),
+            "utterance" => return self.utterance(message),
+            "client_heartbeat" => {
+                let beat: Heartbeat<'_> = json::read(message).map_err(invalid)?;
+                self.check_session(beat.session_id.as_ref())?;
+                return Ok(Said::Heartbeat { timestamp: beat.timestamp });
+            }
+            "cancel" => {
+                let cancel: Cancel<'_> = json::read(message).map_err(invalid)?;
+                self.check_session(cancel.session_id.as_ref())?;
+                return Ok(Said::Other(FromClient::Cancel {
+                    utterance_index: cancel.utterance_index,
+                }));
+            }
+            "set_languages" => {
+                let wishes: Wishes = json::read(message).map_err(invalid)?;
+                FromClient::SetLanguages(Arc::new(wishes.within(self.manner, None)?))
+            }
+            "finalize" => FromClient::Finalize,
+            "tts_started" => FromClient::TtsStarted,
+            "tts_play_ended" => FromClient::TtsPlayEnded,
+            _ => FromClient::Close,
+        };
+        self.check_address(message)?;
+        Ok(Said::Other(word))
+    }
+
+    fn utterance(&self, message: &str) -> Result<Said, Refusal> {
+        let said: Utterance<'_> = json::read(message).map_err(invalid)?;
+        self.check_session(said.session_id.as_ref())?;
+        let client_index = within("utterance_index", said.utterance_index, 0..=MAX_INDEX)?;
+        let audio_format = audio_format(said.audio_format.as_deref())?;
+        let rate = within("sample_rate", said.sample_rate.unwrap_or(16_000), 8_000..=192_000)?;
+        let sample_rate = u32::try_from(rate).expect("checked above");
+        let trace_id = init::said(text("trace_id", said.trace_id, MAX_WORD_CHARS)?);
+        let wishes = Wishes {
+            src_lang: said.src_lang,
+            tgt_lang: said.tgt_lang,
+            mode: said.mode,
+            lang_a: said.lang_a,
+            lang_b: said.lang_b,
+            dialect: said.dialect,
+            features: said.features,
+            auto_langs: said.auto_langs,
+            enable_streaming_asr: said.enable_streaming_asr,
+            partial_update_interval_ms: said.partial_update_interval_ms,
+        };
+        let manner = wishes.within(self.manner, said.pipeline)?;
+        let audio = decode_base64("audio", &said.audio, self.max_audio_bytes)?;
+        if audio.is_empty() {
+            return Err(wrong("audio", "is empty"));
+        }
+        Ok(Said::Whole(Box::new(Whole {
+            client_index,
+            manner: Arc::new(Manner { audio_format, sample_rate, ..manner }),
+            duration: duration_of(audio_format, sample_rate, &audio)?,
+            audio,
+            manual_cut: said.manual_cut.unwrap_or(true),
+            trace_id,
+        })))
+    }
+
+    fn check_address(&self, message: &str) -> Result<(), Refusal> {
+        let Addressed { session_id } = json::read(message).map_err(invalid)?;
+        self.check_session(session_id.as_ref())
+    }
+
+    /// A message without a session is one to the socket's own.
+    fn check_session(&self, id: Option<&Text<'_>>) -> Result<(), Refusal> {
+        match id {
+            Some(Text(id)) if id != self.session_id => Err(not_ours()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn not_ours() -> Refusal {
+    Refusal::new(Code::InvalidSession, "session_id: is not the session of this socket")
+}
+
+fn missing(field: &str) -> Refusal {
+    invalid(format!("missing field `{field}`"))
+}
+
+/// Audio, straight into the bytes that are kept.
+fn decode_base64(field: &str, encoded: &str, max_bytes: usize) -> Result<Bytes, Refusal> {
+    let padding = encoded.bytes().rev().take(2).take_while(|byte| *byte == b'=').count();
+    // Of exactly this size if it is base64 at all.
+    let bytes = (encoded.len() / 4 * 3).saturating_sub(padding);
+    if bytes > max_bytes {
+        return Err(too_large(max_bytes));
+    }
+    let mut audio = vec![0; bytes];
+    match STANDARD.decode_slice(encoded, &mut audio) {
+        Ok(written) if written == bytes => Ok(audio.into()),
+        Err(DecodeSliceError::DecodeError(error)) => {
+            Err(wrong(field, format_args!("is not standard padded base64: {error}")))
+        }
+        _ => Err(wrong(field, "is not standard padded base64")),
+    }
+}

@@ -1,0 +1,222 @@
+//! What clients say, and what is wrong with it.
+
+mod bad;
+mod init;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lingua_core::outcome::Code;
+use lingua_engine::job::Refusal;
+use serde_json::{Value, json};
+
+use super::*;
+
+const SESSION: &str = "s-1";
+
+/// The manner of a session from these fields.
+fn manner(more: Value) -> Arc<Manner> {
+    let mut message = json!({ "type": "session_init", "client_version": "1", "platform": "web",
+        "src_lang": "en", "tgt_lang": "zh" });
+    message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    decode_init(&message.to_string(), [127, 0, 0, 1].into()).unwrap().opening.manner
+}
+
+fn bound(manner: &Manner) -> Bound<'_> {
+    Bound { session_id: SESSION, manner, max_audio_bytes: 1_000 }
+}
+
+fn said_in(manner: &Manner, message: &Value) -> Said {
+    let said = decode_text(&message.to_string(), &bound(manner));
+    said.unwrap_or_else(|refusal| panic!("{message}: {refusal:?}"))
+}
+
+fn said(message: &Value) -> Said {
+    said_in(&manner(json!({})), message)
+}
+
+fn whole(manner: &Manner, more: Value) -> Whole {
+    let mut message = json!({ "type": "utterance", "session_id": SESSION, "utterance_index": 7,
+        "src_lang": "zh", "tgt_lang": "en", "audio": STANDARD.encode([2, 0, 0x08, 1]) });
+    message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    match said_in(manner, &message) {
+        Said::Whole(whole) => *whole,
+        _ => panic!("not an utterance: {message}"),
+    }
+}
+
+fn languages(manner: &Manner, mut message: Value) -> Arc<Manner> {
+    message["type"] = "set_languages".into();
+    match said_in(manner, &message) {
+        Said::Other(FromClient::SetLanguages(manner)) => manner,
+        _ => panic!("no languages: {message}"),
+    }
+}
+
+fn audio(said: Said) -> (u32, bool, Bytes) {
+    match said {
+        Said::Audio { seq, is_final, audio } => (seq, is_final, audio),
+        _ => panic!("not audio"),
+    }
+}
+
+#[test]
+fn a_piece_of_speech_is_read_whatever_else_it_says() {
+    let chunk = json!({ "type": "audio_chunk", "session_id": SESSION, "seq": u32::MAX,
+        "is_final": false, "payload": "AAEC", "client_timestamp_ms": 1.5, "new": [{}] });
+    assert_eq!(audio(said(&chunk)), (u32::MAX, false, Bytes::from_static(&[0, 1, 2])));
+    for payload in ["", r#","payload":null"#, r#","payload":"""#] {
+        let text = format!(r#" {{"seq":0,"is_final":true{payload},"type":"audio_chunk"}} "#);
+        let manner = manner(json!({}));
+        let read = audio(decode_text(&text, &bound(&manner)).ok().unwrap());
+        assert_eq!(read, (0, true, Bytes::new()));
+    }
+    let escaped =
+        r#"{"type":"audio_ch\u0075nk","seq":1,"is_final":false,"payload":"\/\/\/\u002f"}"#;
+    let manner = manner(json!({}));
+    let read = audio(decode_text(escaped, &bound(&manner)).ok().unwrap());
+    assert_eq!(read.2, [255, 255, 255][..], "some encoders escape the slash");
+}
+
+#[test]
+fn base64_of_every_length_gives_its_bytes_without_room_to_spare() {
+    let manner = manner(json!({}));
+    for length in 0..=1_000 {
+        let speech: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
+        let message = json!({ "type": "audio_chunk", "seq": 1, "is_final": false,
+            "payload": STANDARD.encode(&speech) });
+        let (.., read) = audio(said_in(&manner, &message));
+        assert_eq!(read, speech);
+        assert!(read.is_empty() || read.try_into_mut().unwrap().capacity() == length);
+    }
+}
+
+#[test]
+fn a_binary_frame_is_a_piece_of_speech_without_a_copy() {
+    let manner = manner(json!({}));
+    let mut frame = vec![1, 3];
+    frame.extend(0x0403_0201_u32.to_le_bytes());
+    frame.extend([9, 9, 9, 9, 0, 0]);
+    frame.extend(SESSION.as_bytes());
+    frame.extend([5, 6, 7]);
+    let bytes = Bytes::from(frame.clone());
+    let (seq, is_final, speech) =
+        audio(decode_binary(bytes.clone(), &bound(&manner)).ok().unwrap());
+    assert_eq!((seq, is_final, &speech[..]), (0x0403_0201, false, &[5, 6, 7][..]));
+    assert_eq!(speech.as_ptr(), bytes[15..].as_ptr(), "no copy");
+    frame[10] = 1;
+    frame.truncate(15);
+    assert_eq!(
+        audio(decode_binary(frame.into(), &bound(&manner)).ok().unwrap()),
+        (0x0403_0201, true, Bytes::new())
+    );
+    let last = Bytes::from_static(b"\x02\x03\x07\0\0\0\0\0\0\0s-1");
+    let read = audio(decode_binary(last, &bound(&manner)).ok().unwrap());
+    assert_eq!(read, (7, true, Bytes::new()));
+    let unnamed = Bytes::from_static(b"\x02\x00\x07\0\0\0\0\0\0\0");
+    assert_eq!(audio(decode_binary(unnamed, &bound(&manner)).ok().unwrap()).0, 7);
+}
+
+#[test]
+fn words_for_the_session_are_read_with_and_without_its_name() {
+    for (kind, wanted) in [
+        ("finalize", "finalize"),
+        ("tts_started", "started"),
+        ("tts_play_ended", "ended"),
+        ("session_close", "close"),
+        ("cancel", "cancel 4"),
+        ("client_heartbeat", "heartbeat 5"),
+        ("session_init", "init"),
+    ] {
+        for id in [json!(SESSION), Value::Null] {
+            let message = json!({ "type": kind, "session_id": id, "utterance_index": 4,
+                "timestamp": 5, "trace_id": "t", "group_id": "g", "ts_start_ms": 1.25,
+                "seq": "not ours here", "reason": {} });
+            let found = match said(&message) {
+                Said::Other(FromClient::Finalize) => "finalize".to_owned(),
+                Said::Other(FromClient::TtsStarted) => "started".to_owned(),
+                Said::Other(FromClient::TtsPlayEnded) => "ended".to_owned(),
+                Said::Other(FromClient::Close) => "close".to_owned(),
+                Said::Other(FromClient::Cancel { utterance_index }) => {
+                    format!("cancel {utterance_index}")
+                }
+                Said::Heartbeat { timestamp } => format!("heartbeat {}", timestamp.unwrap()),
+                Said::SecondInit => "init".to_owned(),
+                _ => panic!("{message}"),
+            };
+            assert_eq!(found, wanted);
+        }
+    }
+    assert!(matches!(
+        said(&json!({ "type": "client_heartbeat" })),
+        Said::Heartbeat { timestamp: None }
+    ));
+    assert_eq!(second_init().code, Code::InvalidMessage);
+}
+
+#[test]
+fn a_whole_utterance_has_its_own_direction_and_the_defaults_of_its_own() {
+    let session = manner(json!({ "codec": "pcm16", "features": {"a": 1}, "dialect": "uk",
+        "enable_streaming_asr": true, "partial_update_interval_ms": 300, "mode": "one_way" }));
+    let whole = whole(&session, json!({}));
+    assert_eq!((whole.client_index, whole.manual_cut), (7, true));
+    assert_eq!((&whole.audio[..], whole.trace_id), (&[2, 0, 8, 1][..], None));
+    assert_eq!(whole.duration, Duration::from_millis(20));
+    let manner = &whole.manner;
+    assert_eq!(manner.route.to_string(), "zh->en");
+    assert_eq!((manner.audio_format, manner.sample_rate), ("opus", 16_000));
+    assert_eq!((manner.src_lang.as_str(), manner.tgt_lang.as_str()), ("zh", "en"));
+    assert_eq!(manner.features.as_ref().unwrap().get(), r#"{"a":1}"#, "as in the session");
+    assert_eq!(manner.mode.as_deref(), Some("one_way"));
+    assert!(manner.enable_streaming_asr && manner.speech);
+    assert_eq!(manner.partial_update_interval_ms, Some(300));
+    assert_eq!(manner.dialect, None, "a dialect is one of its language");
+}
+
+#[test]
+fn a_whole_utterance_says_everything_there_is() {
+    let whole = whole(
+        &manner(json!({})),
+        json!({ "manual_cut": false, "audio": STANDARD.encode([0; 960]), "audio_format": "PCM16",
+            "sample_rate": 48000, "dialect": "d", "features": {"f": [1]}, "trace_id": "t",
+            "pipeline": {"use_asr": true, "use_tts": false, "mine": {}}, "src_lang": "AUTO",
+            "lang_a": "zh", "lang_b": "en", "auto_langs": ["zh", "en"],
+            "enable_streaming_asr": true, "partial_update_interval_ms": 100 }),
+    );
+    assert_eq!((whole.manual_cut, whole.trace_id.as_deref()), (false, Some("t")));
+    assert_eq!(whole.duration, Duration::from_millis(10));
+    let manner = &whole.manner;
+    assert_eq!(manner.route.to_string(), "zh<->en");
+    assert_eq!(manner.mode.as_deref(), Some("two_way_auto"));
+    assert_eq!((manner.audio_format, manner.sample_rate), ("pcm16", 48_000));
+    assert_eq!(manner.pipeline.get(), r#"{"mine":{},"use_asr":true,"use_tts":false}"#);
+    assert!(!manner.speech && manner.enable_streaming_asr);
+    assert_eq!(manner.features.as_ref().unwrap().get(), r#"{"f":[1]}"#);
+    assert_eq!(manner.auto_langs.as_ref().unwrap().get(), r#"["zh","en"]"#);
+    assert_eq!((manner.dialect.as_deref(), manner.src_lang.as_str()), (Some("d"), "AUTO"));
+    assert_eq!((manner.lang_a.as_deref(), manner.lang_b.as_deref()), (Some("zh"), Some("en")));
+}
+
+#[test]
+fn new_languages_keep_what_fits_them() {
+    let session = manner(json!({ "src_lang": "auto", "mode": "two_way_auto", "lang_a": "en",
+        "lang_b": "zh", "codec": "pcm16", "features": {"a": 1} }));
+    let one = languages(&session, json!({ "src_lang": "de", "tgt_lang": "fr", "dialect": "d" }));
+    assert_eq!((one.route.to_string().as_str(), one.mode.as_deref()), ("de->fr", None));
+    assert_eq!((one.audio_format, one.sample_rate), ("pcm16", 16_000));
+    assert_eq!(one.pipeline.get(), whole_steps(true));
+    let same = languages(&one, json!({ "src_lang": "de", "tgt_lang": "de" }));
+    assert_eq!(same.dialect.as_deref(), Some("d"), "the same language is spoken");
+    assert_eq!(same.pipeline.get(), whole_steps(false));
+    let auto = languages(&one, json!({ "src_lang": "auto", "tgt_lang": "zh" }));
+    assert_eq!(auto.route.to_string(), "en<->zh", "the two languages of the session");
+    assert_eq!(auto.features.as_ref().unwrap().get(), r#"{"a":1}"#);
+}
+
+fn whole_steps(translate: bool) -> String {
+    format!(
+        r#"{{"use_asr":true,"use_nmt":{translate},"use_tts":true,"use_semantic":true,"use_tone":false}}"#
+    )
+}

@@ -1,0 +1,353 @@
+//! The line of one client: from frames to words and back.
+//!
+//! It belongs to the session's own task. What has nothing to do with the session it settles itself:
+//! signs of life, messages that cannot be, a client that says too much or takes too little.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::extract::ws::{Utf8Bytes, WebSocket};
+use bytes::Bytes;
+use lingua_core::outcome::Code;
+use lingua_engine::Engine;
+use lingua_engine::job::Refusal;
+use lingua_engine::sessions::mail::Mailbox;
+use lingua_engine::sessions::words::{
+    Action, Bye, Detail, FromClient, Line, LineEvent, Manner, ToClient,
+};
+use tokio::time::Instant;
+
+use super::limits::{Offences, Rate};
+use super::outbound::{Close, End, Event, Wire};
+use crate::listener::Peer;
+use crate::wire::session::framing::Framer;
+use crate::wire::session::{self, Bound, Codec, Init, Renderer, Said};
+
+/// For the session to be opened.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// A connection without a message or pong for so long is dead.
+const SILENCE: Duration = Duration::from_secs(90);
+
+/// How often a client that says nothing is asked for a sign of life.
+const PING_EVERY: Duration = Duration::from_secs(30);
+
+/// How often clients are told to send their own heartbeat.
+const HEARTBEAT_MS: u64 = 20_000;
+
+/// Messages a second that no client has a reason to send; so many bytes count as one.
+const MAX_MESSAGES: u32 = 200;
+const BYTES_PER_MESSAGE: f64 = 16_384.0;
+
+/// A client that takes nothing for so long is asked to hold on, and after the second span it is
+/// let go.
+const SLOW: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// More than this in line is more than the largest endings of a session that may be open.
+const MAX_UNSENT: usize = 8 << 20;
+
+/// Speaks with a client until its session has taken the line over.
+pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer) {
+    let address = peer.address;
+    let mut line = SessionLine::new(socket, engine.clone(), peer);
+    let init = match line.handshake(address).await {
+        Ok(init) => init,
+        Err(bye) => return Box::new(line).end(bye).await,
+    };
+    line.codec = init.codec;
+    line.binary = init.binary;
+    line.manner = Some(Arc::clone(&init.opening.manner));
+    line.framer = Framer::new(init.codec);
+    if let Err(refused) = engine.sessions.open(init.opening, Box::new(line)).await {
+        tracing::debug!(code = refused.refusal.code.as_str(), "a session is refused");
+        refused.end().await;
+    }
+}
+
+/// The line of one client.
+struct SessionLine {
+    engine: Engine,
+    wire: Wire,
+    /// Once the session is open.
+    session_id: String,
+    manner: Option<Arc<Manner>>,
+    codec: Codec,
+    binary: bool,
+    framer: Framer,
+    rate: Rate,
+    offences: Offences,
+    alive_at: Instant,
+    next_ping: Instant,
+    /// When the session wants to be woken.
+    session_due: Option<Instant>,
+    /// The client was asked to hold on because it takes nothing.
+    pressed: bool,
+    /// When it was last asked to say less.
+    slowed_at: Option<Instant>,
+    /// How the line is to end, once that is clear.
+    ending: Option<Bye>,
+}
+
+impl SessionLine {
+    fn new(socket: WebSocket, engine: Engine, peer: Peer) -> Self {
+        let now = Instant::now();
+        SessionLine {
+            engine,
+            wire: Wire::new(socket, peer, PATIENCE),
+            session_id: String::new(),
+            manner: None,
+            codec: Codec::default(),
+            binary: false,
+            framer: Framer::new(Codec::default()),
+            rate: Rate::per_second(MAX_MESSAGES, now),
+            offences: Offences::default(),
+            alive_at: now,
+            next_ping: now + PING_EVERY,
+            session_due: None,
+            pressed: false,
+            slowed_at: None,
+            ending: None,
+        }
+    }
+
+    /// Waits for the message that opens the session.
+    async fn handshake(&mut self, address: std::net::IpAddr) -> Result<Init, Bye> {
+        let by = Instant::now() + HANDSHAKE;
+        self.wire.wake_at(by);
+        loop {
+            let event = std::future::poll_fn(|cx| {
+                self.wire.poll_event(cx, |_| Poll::<std::convert::Infallible>::Pending)
+            });
+            let refusal = match event.await {
+                Event::Text(text) => match session::decode_init(&text, address) {
+                    Ok(init) => return Ok(init),
+                    Err(refusal) => refusal,
+                },
+                Event::Binary(_) => {
+                    Refusal::new(Code::InvalidMessage, "session_init comes first, as text")
+                }
+                Event::Due if by <= Instant::now() => {
+                    return Err(Bye::new(4002, "no session_init in time"));
+                }
+                Event::Due | Event::Alive | Event::Written => continue,
+                Event::Ended(end) => return Err(bye_of(end)),
+                Event::Outgoing(never) => match never {},
+            };
+            self.offence(&refusal);
+            if let Some(bye) = self.ending.take() {
+                return Err(bye);
+            }
+        }
+    }
+
+    /// Something came: it is a sign of life, and it counts.
+    fn hear(&mut self, bytes: usize) {
+        let now = Instant::now();
+        self.alive_at = now;
+        let cost = 1.0 + bytes as f64 / BYTES_PER_MESSAGE;
+        let Some(wait) = self.rate.owe(now, cost) else { return };
+        // Nothing is lost: what it sent waits where it is, and it is asked to send less.
+        self.wire.pause_reading(now + wait);
+        if self.slowed_at.is_none_or(|at| now - at > SLOW) {
+            self.slowed_at = Some(now);
+            let resume_after_ms = Some(lingua_core::time::millis(wait).max(1));
+            let message = "more is sent than a conversation needs";
+            self.tell(ToClient::Backpressure {
+                action: Action::SlowDown,
+                resume_after_ms,
+                message,
+            });
+        }
+    }
+
+    fn on_text(&mut self, text: &Utf8Bytes) -> Option<FromClient> {
+        self.hear(text.len());
+        let said = self.read(|bound| session::decode_text(text, bound));
+        self.on_said(said)
+    }
+
+    fn on_binary(&mut self, frame: Bytes) -> Option<FromClient> {
+        self.hear(frame.len());
+        let said = self.read(|bound| session::decode_binary(frame, bound));
+        self.on_said(said)
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Bound<'_>) -> T) -> T {
+        let manner = self.manner.as_ref().expect("set before the session was opened");
+        read(&Bound {
+            session_id: &self.session_id,
+            manner,
+            max_audio_bytes: self.engine.settings().max_audio_bytes,
+        })
+    }
+
+    fn on_said(&mut self, said: Result<Said, Refusal>) -> Option<FromClient> {
+        let refusal = match said {
+            Ok(Said::Audio { seq, is_final, audio }) => return self.on_audio(seq, is_final, audio),
+            Ok(Said::Whole(whole)) => return Some(FromClient::Utterance(whole)),
+            Ok(Said::Other(FromClient::SetLanguages(manner))) => {
+                self.manner = Some(Arc::clone(&manner));
+                return Some(FromClient::SetLanguages(manner));
+            }
+            Ok(Said::Other(said)) => return Some(said),
+            Ok(Said::Heartbeat { timestamp }) => {
+                let mut text = String::new();
+                let now = self.engine.now_ms();
+                session::server_heartbeat(&self.session_id, timestamp.unwrap_or(now), &mut text);
+                self.wire.send(text);
+                return None;
+            }
+            Ok(Said::SecondInit) => session::second_init(),
+            Err(refusal) => refusal,
+        };
+        self.offence(&refusal);
+        None
+    }
+
+    /// Makes whole packets and samples of a piece of speech.
+    fn on_audio(&mut self, seq: u32, is_final: bool, audio: Bytes) -> Option<FromClient> {
+        let (audio, duration) = match self.framer.push(audio) {
+            Ok(framed) => framed,
+            Err(refusal) => {
+                self.offence(&refusal);
+                // What was said before still ends here.
+                (Bytes::new(), Duration::ZERO)
+            }
+        };
+        if is_final && let Some(bytes) = self.framer.finish() {
+            let detail = "the utterance ends within a packet, whose beginning is dropped";
+            let details = [("bytes", Detail::Number(bytes as u64))];
+            let refusal = &Refusal::new(Code::InvalidMessage, detail);
+            self.tell(ToClient::Error { refusal, details: &details });
+        }
+        Some(FromClient::Audio { seq, audio, duration, is_final })
+    }
+
+    /// Answers something that cannot be; a client that keeps on is shown the door.
+    fn offence(&mut self, refusal: &Refusal) {
+        self.tell(ToClient::Error { refusal, details: &[] });
+        if self.offences.note(Instant::now()) {
+            let reason = "too many messages that cannot be understood";
+            self.ending.get_or_insert(Bye::new(1008, reason));
+        }
+    }
+
+    /// What time alone brings about.
+    fn on_due(&mut self, now: Instant) {
+        if self.alive_at + SILENCE <= now {
+            self.ending.get_or_insert(Bye::new(1013, "nothing was heard for too long"));
+        }
+        if self.next_ping <= now {
+            if self.alive_at + PING_EVERY <= now {
+                self.wire.ping();
+            }
+            self.next_ping = now + PING_EVERY;
+        }
+        match self.wire.stalled_since() {
+            None => self.pressed = false,
+            Some(since) if !self.pressed && since + SLOW <= now => {
+                self.pressed = true;
+                let message = "what is sent to you is not taken";
+                self.tell(ToClient::Backpressure {
+                    action: Action::Pause,
+                    resume_after_ms: None,
+                    message,
+                });
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn next_due(&self) -> Instant {
+        let stalled = self.wire.stalled_since().filter(|_| !self.pressed).map(|at| at + SLOW);
+        let dues = [stalled, self.session_due].into_iter().flatten();
+        dues.fold(self.next_ping.min(self.alive_at + SILENCE), Instant::min)
+    }
+}
+
+impl Line for SessionLine {
+    fn poll_event(&mut self, cx: &mut Context<'_>, mailbox: &mut Mailbox) -> Poll<LineEvent> {
+        loop {
+            if let Some(bye) = self.ending.take() {
+                return Poll::Ready(LineEvent::Ended(bye));
+            }
+            self.wire.wake_at(self.next_due());
+            let event = ready!(self.wire.poll_event(cx, |cx| mailbox.poll_recv(cx)));
+            let said = match event {
+                Event::Text(text) => self.on_text(&text),
+                Event::Binary(frame) => self.on_binary(frame),
+                Event::Alive => {
+                    self.hear(0);
+                    None
+                }
+                Event::Outgoing(Some(mail)) => return Poll::Ready(LineEvent::Mail(mail)),
+                Event::Outgoing(None) => {
+                    return Poll::Ready(LineEvent::Ended(Bye::lost("the session is over")));
+                }
+                Event::Written => None,
+                Event::Due => {
+                    let now = Instant::now();
+                    self.on_due(now);
+                    if self.session_due.is_some_and(|due| due <= now) {
+                        self.session_due = None;
+                        return Poll::Ready(LineEvent::Due);
+                    }
+                    None
+                }
+                Event::Ended(end) => return Poll::Ready(LineEvent::Ended(bye_of(end))),
+            };
+            if let Some(said) = said {
+                return Poll::Ready(LineEvent::Said(said));
+            }
+        }
+    }
+
+    fn wake_at(&mut self, due: Option<Instant>) {
+        self.session_due = due;
+    }
+
+    fn tell(&mut self, word: ToClient<'_>) {
+        if let ToClient::Opened(opened) = &word {
+            self.session_id = opened.session.as_str().to_owned();
+        }
+        let about = Renderer {
+            session_id: &self.session_id,
+            codec: self.codec,
+            binary: self.binary,
+            now_ms: self.engine.now_ms(),
+            heartbeat_interval_ms: HEARTBEAT_MS,
+        };
+        let mut text = String::new();
+        if session::render(&word, &about, &mut text) {
+            self.wire.send(text);
+        }
+        if self.wire.line_bytes() > MAX_UNSENT {
+            self.ending.get_or_insert(Bye::new(1013, "what is sent is not taken"));
+        }
+    }
+
+    fn end(self: Box<Self>, bye: Bye) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let end = match bye.code {
+            Some(code) => End::Say(Close::new(code, bye.reason)),
+            None if bye.reason == ANSWER => End::Answer,
+            None => End::Lost("the connection ended"),
+        };
+        Box::pin(self.wire.end(end))
+    }
+}
+
+/// A client that closed is owed an answer.
+const ANSWER: &str = "the client closed it";
+
+fn bye_of(end: End) -> Bye {
+    match end {
+        End::Say(close) => Bye::new(close.code, close.reason),
+        End::Answer => Bye::lost(ANSWER),
+        End::Stuck => Bye::new(1013, "what is sent is not taken"),
+        End::Lost(why) => Bye::lost(why),
+    }
+}

@@ -1,0 +1,52 @@
+//! The scheduler stops.
+
+use std::time::Duration;
+
+use lingua_lab::Speaker;
+use lingua_lab::speech::Codec;
+
+use super::{calm, is_result, mark, node, options, speaker, speech, take};
+use crate::app::{On, TestApp};
+
+pub async fn a_drain_ends_what_was_said_and_closes(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut node = node(&app, "a").await;
+    let mut client = speaker(&app).await;
+    client.marked_sentence(mark(0), 200).await.unwrap();
+    let first = take(&mut node).await;
+    client.say(speech(Codec::Opus, 1, 200)).await.unwrap();
+    client.falls_silent();
+    let engine = app.engine.clone();
+    super::eventually("the speech arrived", || engine.sessions.count() == 1).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let stopping = tokio::spawn(app.stop());
+    let away = client.next_of("go_away").await.unwrap();
+    assert!(away["deadline_ms"].is_u64() && away["reason"].is_string(), "{away:?}");
+    let second = take(&mut node).await;
+    node.result(&second, "second").await.unwrap();
+    node.result(&first, "first").await.unwrap();
+    is_result(&client.ending().await.unwrap(), 0);
+    is_result(&client.ending().await.unwrap(), 1);
+    let closed = client.closed().await.unwrap();
+    assert_eq!(closed.code, Some(1001));
+    assert!(closed.reason.contains("retry_after_ms"), "{closed:?}");
+    client.report().ensure_clean().unwrap();
+    stopping.await.unwrap();
+}
+
+pub async fn a_draining_instance_opens_nothing(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut node = node(&app, "a").await;
+    let mut client = speaker(&app).await;
+    client.marked_sentence(mark(0), 200).await.unwrap();
+    let assign = take(&mut node).await;
+    let late = Speaker::unopened_with(options(&app)).await.unwrap();
+    let stopping = tokio::spawn(app.stop());
+    client.next_of("go_away").await.unwrap();
+    let mut late = late;
+    let refused = format!("{:#}", late.open().await.unwrap_err());
+    assert!(refused.contains("DRAINING"), "{refused}");
+    node.result(&assign, "yes").await.unwrap();
+    is_result(&client.ending().await.unwrap(), 0);
+    stopping.await.unwrap();
+}

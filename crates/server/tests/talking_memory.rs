@@ -1,0 +1,7 @@
+//! Conversations on the embedded store.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod app;
+mod talking;
+
+talking::conversations!(crate::app::On::Memory);
