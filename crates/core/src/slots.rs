@@ -184,38 +184,9 @@ pub struct Confirmed {
 pub struct Leases {
     reserved: Vec<Lease>,
     running: Vec<Lease>,
-    /// Apart, so that a node with few jobs takes little room: of very many nodes each line of memory
-    /// that is touched comes from far away.
-    spent: Option<Box<Spent>>,
-}
-
-/// Spent tokens by their nonces, which no two share, and the order in which to forget them.
-#[derive(Clone, Debug, Default)]
-struct Spent {
-    nonces: HashSet<u128, foldhash::fast::RandomState>,
-    order: VecDeque<(Moment, u128)>,
-}
-
-impl Spent {
-    fn mark(&mut self, now: Moment, nonce: u128) {
-        if self.nonces.insert(nonce) {
-            self.order.push_back((now, nonce));
-        }
-        if self.order.len() > MAX_SPENT
-            && let Some((_, oldest)) = self.order.pop_front()
-        {
-            self.nonces.remove(&oldest);
-        }
-    }
-
-    fn forget_old(&mut self, now: Moment) {
-        while let Some((at, nonce)) = self.order.front()
-            && *at + SPENT_RETENTION <= now
-        {
-            self.nonces.remove(nonce);
-            self.order.pop_front();
-        }
-    }
+    /// Spent tokens by their nonces, which no two share, and the order in which to forget them.
+    spent: HashSet<u128, foldhash::fast::RandomState>,
+    spent_order: VecDeque<(Moment, u128)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -246,7 +217,7 @@ impl Leases {
         match known {
             Some(until) if until > now => return Grant::Already(until),
             Some(_) => return Grant::Spent,
-            None if self.is_spent(&token) => return Grant::Spent,
+            None if self.spent.contains(&token.nonce) => return Grant::Spent,
             None => {}
         }
         if self.usage(now).used() >= max {
@@ -274,7 +245,7 @@ impl Leases {
         let held = reserved.map(|i| self.reserved[i]).or(running.map(|i| self.running[i]));
         let live = held.is_some_and(|lease| lease.until > now);
         if !live {
-            let remembered = held.is_some() || (recovering && !self.is_spent(&token));
+            let remembered = held.is_some() || (recovering && !self.spent.contains(&token.nonce));
             if !remembered || self.usage(now).used() >= max {
                 return Commit::Lost;
             }
@@ -308,7 +279,7 @@ impl Leases {
                 freed |= set.swap_remove(i).until > now;
             }
         }
-        self.spent.get_or_insert_default().mark(now, token.nonce);
+        self.mark_spent(now, token);
         freed
     }
 
@@ -346,16 +317,23 @@ impl Leases {
         confirmed
     }
 
-    fn is_spent(&self, token: &LeaseToken) -> bool {
-        self.spent.as_ref().is_some_and(|spent| spent.nonces.contains(&token.nonce))
+    fn mark_spent(&mut self, now: Moment, token: LeaseToken) {
+        if self.spent.insert(token.nonce) {
+            self.spent_order.push_back((now, token.nonce));
+        }
+        if self.spent_order.len() > MAX_SPENT
+            && let Some((_, oldest)) = self.spent_order.pop_front()
+        {
+            self.spent.remove(&oldest);
+        }
     }
 
     fn forget_old(&mut self, now: Moment) {
-        if let Some(spent) = &mut self.spent {
-            spent.forget_old(now);
-            if spent.order.is_empty() {
-                self.spent = None;
-            }
+        while let Some((at, nonce)) = self.spent_order.front()
+            && *at + SPENT_RETENTION <= now
+        {
+            self.spent.remove(nonce);
+            self.spent_order.pop_front();
         }
         for set in [&mut self.reserved, &mut self.running] {
             set.retain(|lease| lease.until + SPENT_RETENTION > now);
@@ -472,8 +450,8 @@ mod tests {
         for n in 0..=(MAX_SPENT as u128) {
             leases.release(at(0), token(n));
         }
-        assert_eq!(leases.spent.as_ref().unwrap().nonces.len(), MAX_SPENT);
+        assert_eq!(leases.spent.len(), MAX_SPENT);
         leases.reserve(at(0) + SPENT_RETENTION, token(u128::MAX), LEASE, 1);
-        assert!(leases.spent.is_none());
+        assert_eq!((leases.spent.len(), leases.spent_order.len()), (0, 0));
     }
 }

@@ -154,10 +154,15 @@ impl Engine {
     /// what has not. Every conversation has heard its endings when this is over.
     pub async fn end(&self) {
         let limit = Duration::from_millis(self.shared.settings.drain_ms);
-        let jobs = async {
-            self.jobs.end_within(limit).await;
-        };
-        futures_util::future::join(self.sessions.drain(limit + LAST_WORDS), jobs).await;
+        let end = tokio::time::Instant::now() + limit;
+        self.sessions.drain().await;
+        // What was said so far becomes jobs first, so sessions are waited for as well as jobs.
+        while self.sessions.count() > 0 && tokio::time::Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let left = end.saturating_duration_since(tokio::time::Instant::now());
+        self.jobs.end_within(left).await;
+        self.sessions.end_within(LAST_WORDS).await;
     }
 }
 

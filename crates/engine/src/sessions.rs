@@ -152,7 +152,7 @@ impl Sessions {
         match self.begin(&opening, settings).await {
             Ok(actor) => {
                 self.shared.metrics.opened("new");
-                tasks::start(actor.begin(line, recovered));
+                actor.begin(line, recovered);
                 Ok(())
             }
             Err(refusal) => {
@@ -305,7 +305,7 @@ impl Sessions {
         let ttl = self.owner_ttl();
         let epoch = match owners.renew(&handle.key, instance, handle.epoch(), ttl).await {
             Ok(Fenced::Superseded { .. }) => {
-                let _ = handle.letterbox.send(ToSession::Superseded).await;
+                let _ = handle.letterbox.send(Box::new(ToSession::Superseded)).await;
                 return Resumed::No(line, opening);
             }
             Ok(Fenced::Done | Fenced::Unknown) => owners.claim(&handle.key, instance, ttl).await,
@@ -313,10 +313,10 @@ impl Sessions {
         };
         // Without the store it goes on as it was: nobody else can have it either.
         let epoch = epoch.map_or_else(|_| handle.epoch(), |claimed| claimed.epoch);
-        let attach = ToSession::Attach(Box::new(Attach { line, opening, epoch }));
+        let attach = Box::new(ToSession::Attach(Attach { line, opening, epoch }));
         match handle.letterbox.send_timeout(attach, ATTACH).await {
             Ok(()) => Resumed::Yes,
-            Err(error) => match error.into_inner() {
+            Err(error) => match *error.into_inner() {
                 ToSession::Attach(attach) => Resumed::No(attach.line, attach.opening),
                 _ => unreachable!("it is what was sent"),
             },
@@ -357,7 +357,7 @@ impl Sessions {
             Err(_) => return Resumed::No(line, opening),
         };
         let attach = Attach { line, opening, epoch: claimed.epoch };
-        tasks::start(actor.take_over(effects, attach));
+        actor.take_over(effects, attach);
         Resumed::Yes
     }
 
@@ -429,23 +429,27 @@ impl Sessions {
         self.open.lock().sessions.len()
     }
 
-    /// Opens no more sessions, and lets those that are open come to their end.
-    pub(crate) async fn drain(&self, limit: Duration) {
+    /// Opens no more sessions, and tells those that are open to come to their end.
+    pub(crate) async fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
-        let end = Instant::now() + limit;
         let all = self.all();
-        if all.is_empty() {
-            return;
+        if !all.is_empty() {
+            tracing::info!(sessions = all.len(), "asking clients to go elsewhere");
         }
-        tracing::info!(sessions = all.len(), "asking clients to go elsewhere");
-        for handle in all {
-            let _ = handle.letterbox.send_timeout(ToSession::Drain, Duration::from_secs(1)).await;
-        }
+        let tell = |handle: Arc<Handle>| async move {
+            let _ = handle.letterbox.send_timeout(Box::new(ToSession::Drain), ATTACH).await;
+        };
+        futures_util::stream::iter(all).for_each_concurrent(None, tell).await;
+    }
+
+    /// Waits for their end for so long, then for no more.
+    pub(crate) async fn end_within(&self, limit: Duration) {
+        let end = Instant::now() + limit;
         while self.count() > 0 && Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         for handle in self.all() {
-            let _ = handle.letterbox.try_send(ToSession::GiveUp);
+            let _ = handle.letterbox.try_send(Box::new(ToSession::GiveUp));
         }
     }
 
@@ -490,10 +494,10 @@ impl Sessions {
             // A newer epoch of our own is no news.
             Ok(Fenced::Superseded { epoch: newer }) if newer > handle.epoch() => {
                 tracing::info!(session.id = %key.session(), "another instance has this session");
-                let _ = handle.letterbox.try_send(ToSession::Superseded);
+                let _ = handle.letterbox.try_send(Box::new(ToSession::Superseded));
             }
             Ok(_) if save_again => {
-                let _ = handle.letterbox.try_send(ToSession::SaveAgain);
+                let _ = handle.letterbox.try_send(Box::new(ToSession::SaveAgain));
             }
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "an owner is renewed later"),

@@ -99,6 +99,7 @@ async fn measure(options: &Load) -> Result<Report, Failure> {
     let finished = all_began && watch.until(began + Duration::from_secs(seconds)).await;
     let after = Usage::now(pid, redis_pid)?;
 
+    meter.stop();
     progress.now("waiting for what is open");
     let told = crowd.finish().await?;
     let end = Usage::now(pid, redis_pid)?;

@@ -1,12 +1,14 @@
 //! Utterances, and the buffer they are cut from.
 //!
-//! The buffer is one stretch of memory, to which each piece is copied: pieces are small, and one that
-//! was kept as it came would keep the frame that it was read from. Cutting takes all of it.
+//! The buffer is a row of blocks of one size, to which each piece is copied: pieces are small, and one
+//! that was kept as it came would keep the frame that it was read from. Blocks that are all alike fit
+//! wherever another speaker's were, and nothing is moved as the speech grows. Cutting takes all of it
+//! into one stretch of just its size.
 
 use std::fmt;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::settings::{MAX_LANES, Settings};
 use crate::eligibility::Route;
@@ -156,13 +158,14 @@ impl fmt::Debug for Utterance {
     }
 }
 
-/// Bytes by which the buffer grows at least.
-const GROWTH: usize = 4 << 10;
+/// Bytes of one block: a quarter of a second of samples, or two seconds and more of packets.
+const BLOCK: usize = 8 << 10;
 
 /// Speech not yet cut.
 #[derive(Default)]
 pub(super) struct Buffer {
-    speech: BytesMut,
+    blocks: Vec<Vec<u8>>,
+    bytes: usize,
     pub duration: Duration,
     /// The client's numbers of the first and last piece.
     pub seqs: (u32, u32),
@@ -172,11 +175,11 @@ pub(super) struct Buffer {
 
 impl Buffer {
     pub fn is_empty(&self) -> bool {
-        self.speech.is_empty()
+        self.bytes == 0
     }
 
     pub fn bytes(&self) -> usize {
-        self.speech.len()
+        self.bytes
     }
 
     /// Which cap a piece of this size would break, so that the buffer must be cut before it.
@@ -197,26 +200,28 @@ impl Buffer {
         }
     }
 
-    pub fn push(&mut self, seq: u32, before: Option<u32>, bytes: &[u8], speech: Duration) {
+    pub fn push(&mut self, seq: u32, before: Option<u32>, mut bytes: &[u8], speech: Duration) {
         if self.is_empty() {
             self.seqs.0 = seq;
             self.before = before;
         }
         self.seqs.1 = seq;
         self.duration = self.duration.saturating_add(speech);
-        if self.speech.capacity() - self.speech.len() < bytes.len() {
-            // Left to itself it would double, and half of the memory of all speakers stand empty.
-            self.speech.reserve(bytes.len() + GROWTH.max(self.speech.len() / 4));
+        self.bytes += bytes.len();
+        while !bytes.is_empty() {
+            if self.blocks.last().is_none_or(|block| block.len() == BLOCK) {
+                self.blocks.push(Vec::with_capacity(BLOCK));
+            }
+            let Some(block) = self.blocks.last_mut() else { break };
+            let (fits, rest) = bytes.split_at(bytes.len().min(BLOCK - block.len()));
+            block.extend_from_slice(fits);
+            bytes = rest;
         }
-        self.speech.extend_from_slice(bytes);
     }
 
-    /// What was said, in memory of its own size.
+    /// What was said, in one stretch.
     pub fn into_speech(self) -> Bytes {
-        if self.speech.capacity() - self.speech.len() > GROWTH {
-            return Bytes::copy_from_slice(&self.speech);
-        }
-        self.speech.freeze()
+        self.blocks.concat().into()
     }
 
     /// Everything in it, if there is anything.

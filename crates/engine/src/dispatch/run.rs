@@ -234,7 +234,7 @@ impl Run {
             JobEvent::Partial { body, .. } => {
                 self.acked(i, now).await;
                 if let Some(observer) = &self.spec.observer {
-                    observer.mention(JobNews::Partial { attempt, body: body.clone() });
+                    observer.mention(JobNews::Partial { attempt, body: (*body).clone() });
                 }
                 self.job.change(|view| view.partial = Some(*body));
                 None
@@ -647,7 +647,7 @@ impl Run {
         let told = self.spec.observer.take().map(|observer| (observer, ended.clone()));
         self.announce(ended);
         if let Some((observer, ended)) = told {
-            observer.tell(JobNews::Ended(Box::new(ended))).await;
+            observer.tell(JobNews::Ended(ended)).await;
         }
         self.d.registry.ended(self.job.id, size, Instant::now());
         if self.watched {
@@ -677,7 +677,7 @@ impl Run {
         self.over = true;
         if let Some(observer) = self.spec.observer.take() {
             let refusal = Refusal::new(Code::Conflict, "another instance has this job");
-            observer.tell_later(JobNews::Ended(Box::new(Ended::Failed(refusal))));
+            observer.tell_later(JobNews::Ended(Ended::Failed(refusal)));
         }
         self.d.shared.metrics.open_jobs.dec();
         // What the store says of it changes from now on; whoever asks again asks the store.
@@ -699,7 +699,7 @@ impl Drop for Run {
             let detail = "the scheduler made a mistake with this job";
             let ended = Ended::Failed(Refusal::new(Code::InternalError, detail));
             if let Some(observer) = self.spec.observer.take() {
-                observer.tell_later(JobNews::Ended(Box::new(ended.clone())));
+                observer.tell_later(JobNews::Ended(ended.clone()));
             }
             self.announce(ended);
             self.d.registry.ended(self.job.id, 0, Instant::now());

@@ -106,16 +106,16 @@ impl Actor {
     }
 
     /// A new conversation on this line.
-    pub(super) async fn begin(mut self, line: Box<dyn Line>, recovered: Option<bool>) {
+    pub(super) fn begin(mut self, line: Box<dyn Line>, recovered: Option<bool>) {
         self.line = Some(line);
         self.greet(recovered, self.machine.next_index());
         self.saving.wanted = true;
         self.save();
-        self.run().await;
+        tasks::start(self.run());
     }
 
     /// A conversation that another instance had, back on this line.
-    pub(super) async fn take_over(
+    pub(super) fn take_over(
         mut self,
         effects: Vec<lingua_core::session::Effect<Answer>>,
         attach: Attach,
@@ -125,7 +125,7 @@ impl Actor {
             self.perform(effect);
         }
         self.attach(attach);
-        self.run().await;
+        tasks::start(self.run());
     }
 
     async fn run(mut self) {
@@ -160,7 +160,7 @@ impl Actor {
             };
             match event {
                 LineEvent::Said(said) => self.on_said(said),
-                LineEvent::Mail(mail) => self.on_mail(mail),
+                LineEvent::Mail(mail) => self.on_mail(*mail),
                 LineEvent::Due => self.on_due(),
                 LineEvent::Ended(bye) => self.on_line_ended(bye),
             }
@@ -236,7 +236,7 @@ impl Actor {
     fn on_mail(&mut self, mail: ToSession) {
         match mail {
             ToSession::Job(key, news) => self.on_news(key, news),
-            ToSession::Attach(attach) => self.attach(*attach),
+            ToSession::Attach(attach) => self.attach(attach),
             ToSession::Superseded => self.leaving = Some(Leaving::Superseded),
             ToSession::Drain => self.drain(),
             ToSession::GiveUp => self.leaving = Some(Leaving::GaveUp),
@@ -270,10 +270,10 @@ impl Actor {
             }
             JobNews::Partial { attempt, body } => {
                 let Some(open) = self.open_job(key) else { return };
-                let payload = open.answer(*body);
+                let payload = open.answer(body);
                 self.feed(Event::Partial { key, attempt, payload });
             }
-            JobNews::Ended(ended) => self.on_ended(key, *ended),
+            JobNews::Ended(ended) => self.on_ended(key, ended),
         }
         self.hand_in_held();
     }
@@ -469,7 +469,7 @@ impl Actor {
                 let letterbox = self.letterbox.clone();
                 tasks::start(async move {
                     let outcome = write.await;
-                    let _ = letterbox.send(ToSession::Saved(outcome)).await;
+                    let _ = letterbox.send(Box::new(ToSession::Saved(outcome))).await;
                 });
             }
         }

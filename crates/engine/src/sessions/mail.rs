@@ -13,23 +13,24 @@ use crate::tasks;
 /// not take what it is told; then whoever has more to say waits.
 const MAILBOX: usize = 32;
 
-/// Where a session finds what came for it.
-pub type Mailbox = mpsc::Receiver<ToSession>;
+/// Where a session finds what came for it. Most sessions are quiet, and an empty mailbox has its room
+/// all the same; so what is in it is boxed.
+pub type Mailbox = mpsc::Receiver<Box<ToSession>>;
 
 /// Where to put what is for a session.
-pub(crate) type Letterbox = mpsc::Sender<ToSession>;
+pub(crate) type Letterbox = mpsc::Sender<Box<ToSession>>;
 
 /// A new mailbox.
 pub(crate) fn mailbox() -> (Letterbox, Mailbox) {
     mpsc::channel(MAILBOX)
 }
 
-/// What comes for a session. Small, because every mailbox has room for many.
+/// What comes for a session.
 pub enum ToSession {
     /// News of one of its jobs.
     Job(ResultKey, JobNews),
     /// Its client is back on another line.
-    Attach(Box<Attach>),
+    Attach(Attach),
     /// Another instance has it.
     Superseded,
     /// This instance goes away.
@@ -61,10 +62,10 @@ pub enum JobNews {
         /// Which dispatch.
         attempt: u32,
         /// The node's message as it came.
-        body: Box<Bytes>,
+        body: Bytes,
     },
     /// It is over.
-    Ended(Box<Ended>),
+    Ended(Ended),
 }
 
 /// A client that is back.
@@ -99,12 +100,12 @@ pub struct Observer {
 impl Observer {
     /// Tells it. Waits for a session whose mailbox is full; one that is over need not hear it.
     pub(crate) async fn tell(&self, news: JobNews) {
-        let _ = self.letterbox.send(ToSession::Job(self.key, news)).await;
+        let _ = self.letterbox.send(Box::new(ToSession::Job(self.key, news))).await;
     }
 
     /// Tells it, by a task of its own if it cannot be at once.
     pub(crate) fn tell_later(self, news: JobNews) {
-        let word = ToSession::Job(self.key, news);
+        let word = Box::new(ToSession::Job(self.key, news));
         if let Err(TrySendError::Full(word)) = self.letterbox.try_send(word)
             && tokio::runtime::Handle::try_current().is_ok()
         {
@@ -118,7 +119,7 @@ impl Observer {
     pub(crate) fn mention(&self, news: JobNews) {
         // The last places are for what must not be missed.
         if self.letterbox.capacity() > MAILBOX / 2 {
-            let _ = self.letterbox.try_send(ToSession::Job(self.key, news));
+            let _ = self.letterbox.try_send(Box::new(ToSession::Job(self.key, news)));
         }
     }
 }

@@ -41,7 +41,7 @@ pub enum LineEvent {
     /// The client said something.
     Said(FromClient),
     /// Something came for the session.
-    Mail(super::mail::ToSession),
+    Mail(Box<super::mail::ToSession>),
     /// It is the time that [`Line::wake_at`] set.
     Due,
     /// The line is of no use any more; [`Line::end`] with this is all that is left to do.

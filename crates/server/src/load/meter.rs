@@ -19,8 +19,8 @@ pub(super) struct Meter(Arc<Mutex<State>>);
 
 struct State {
     began_us: u64,
-    /// From then on it counts for the totals: all have begun.
-    steady_us: u64,
+    /// What was said between these counts for the totals: all have begun, and none was told to stop.
+    steady_us: (u64, u64),
     totals: Latencies,
     /// From asking for a session to having it.
     opening: Histogram<u64>,
@@ -94,7 +94,7 @@ impl Meter {
         let began_us = monotonic_us();
         Self(Arc::new(Mutex::new(State {
             began_us,
-            steady_us: began_us + ramp.as_micros() as u64,
+            steady_us: (began_us + ramp.as_micros() as u64, u64::MAX),
             totals: Latencies::new(3),
             opening: histogram(3),
             late: histogram(2),
@@ -132,6 +132,11 @@ impl Meter {
             },
             _ => {}
         }
+    }
+
+    /// The speakers are told to stop: what they say from now on, all at once, says nothing.
+    pub fn stop(&self) {
+        self.0.lock().steady_us.1 = monotonic_us();
     }
 
     /// How it goes, in a line.
@@ -180,7 +185,8 @@ impl State {
         }
         self.answered += 1;
         self.now.latencies.record(answered);
-        if answered.said_us >= self.steady_us {
+        let (from, to) = self.steady_us;
+        if (from..to).contains(&answered.said_us) {
             self.totals.record(answered);
         }
     }
@@ -271,12 +277,15 @@ mod tests {
         let missing = Answered { echo: None, ..sentence(2_950) };
         meter.note(missing.answered_us, &Happening::Answered(missing));
         meter.opened(7_000);
+        meter.0.lock().steady_us.1 = began + 5_000_000;
+        let too_late = sentence(5_000);
+        meter.note(too_late.answered_us, &Happening::Answered(too_late));
         let measured = meter.measured();
         assert_eq!(measured.steady_utterances, 2);
         assert!((measured.to_node.p50 - 2.0).abs() < 0.01, "{:?}", measured.to_node);
         assert!((measured.to_speaker.max - 3.0).abs() < 0.01, "{:?}", measured.to_speaker);
         assert!((measured.whole.p99 - 305.0).abs() < 0.5, "{:?}", measured.whole);
         let seconds: Vec<_> = measured.seconds.iter().map(|p| (p.second, p.utterances)).collect();
-        assert_eq!(seconds, [(0, 1), (1, 1), (3, 1)]);
+        assert_eq!(seconds, [(0, 1), (1, 1), (3, 1), (5, 1)]);
     }
 }

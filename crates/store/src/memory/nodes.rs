@@ -43,21 +43,19 @@ pub(super) struct Shard {
 pub(super) struct Node {
     pub(super) record: Option<Record>,
     pub(super) leases: Leases,
-    /// Few nodes have any.
-    gaps: Option<Box<Gaps>>,
+    /// Missing models, each until when, sorted.
+    gaps: Vec<(ModelId, Moment)>,
     /// When a token was last spent here.
     pub(super) spent_at: Moment,
 }
-
-/// Missing models, each until when, sorted.
-#[derive(Default)]
-struct Gaps(Vec<(ModelId, Moment)>);
 
 /// What [`NodeRecord`] tells, and whether the node may have grants.
 #[derive(Clone)]
 pub(super) struct Record {
     pub(super) epoch: u64,
-    registered: Arc<Registered>,
+    owner: Instance,
+    /// Shared, so that it is copied for a reader outside the lock.
+    profile: Arc<NodeProfile>,
     pub(super) version: ProfileVersion,
     pub(super) max: u32,
     pub(super) health: Health,
@@ -67,13 +65,6 @@ pub(super) struct Record {
     pub(super) confirmed: bool,
     /// After a loss: no grants until then.
     pub(super) hold_until: Moment,
-}
-
-/// What a grant does not look at: apart, so that what it does look at lies close together in a large
-/// fleet; and shared, so that it is copied for a reader outside the lock.
-struct Registered {
-    owner: Instance,
-    profile: NodeProfile,
 }
 
 impl Shard {
@@ -110,31 +101,26 @@ impl Shard {
 impl Node {
     /// Whether one of the models is missing.
     pub(super) fn misses(&self, now: Moment, models: &[ModelId]) -> bool {
-        self.gaps().iter().any(|(model, until)| *until > now && models.contains(model))
-    }
-
-    fn gaps(&self) -> &[(ModelId, Moment)] {
-        self.gaps.as_ref().map_or(&[], |gaps| &gaps.0)
+        self.gaps.iter().any(|(model, until)| *until > now && models.contains(model))
     }
 
     fn note_gap(&mut self, now: Moment, model: &ModelId, until: Moment) {
-        let gaps = &mut self.gaps.get_or_insert_default().0;
-        gaps.retain(|(_, until)| *until > now);
-        match gaps.binary_search_by(|(known, _)| known.cmp(model)) {
-            Ok(i) => gaps[i].1 = gaps[i].1.max(until),
-            Err(i) => gaps.insert(i, (model.clone(), until)),
+        self.gaps.retain(|(_, until)| *until > now);
+        match self.gaps.binary_search_by(|(known, _)| known.cmp(model)) {
+            Ok(i) => self.gaps[i].1 = self.gaps[i].1.max(until),
+            Err(i) => self.gaps.insert(i, (model.clone(), until)),
         }
-        if gaps.len() > MAX_GAPS_PER_NODE
-            && let Some((i, _)) = gaps.iter().enumerate().min_by_key(|(_, gap)| gap.1)
+        if self.gaps.len() > MAX_GAPS_PER_NODE
+            && let Some((i, _)) = self.gaps.iter().enumerate().min_by_key(|(_, gap)| gap.1)
         {
-            gaps.remove(i);
+            self.gaps.remove(i);
         }
     }
 
     /// What a reader is told, still to be completed outside the lock.
     fn read(&self, now: Moment) -> Option<(Record, Vec<(ModelId, Moment)>)> {
         let record = self.record.clone()?;
-        Some((record, self.gaps().iter().filter(|(_, until)| *until > now).cloned().collect()))
+        Some((record, self.gaps.iter().filter(|(_, until)| *until > now).cloned().collect()))
     }
 
     /// Writes the record in the name of its claim; leases, gaps and what is confirmed stay.
@@ -142,15 +128,15 @@ impl Node {
         &mut self,
         now: Moment,
         registration: &Registration,
-        registered: Arc<Registered>,
+        profile: Arc<NodeProfile>,
         version: ProfileVersion,
     ) -> Put {
         let Registration { claim, owner, vitals, known, .. } = registration;
         let previous = self.record.as_ref();
         let (epoch, replaced) = match (claim, previous) {
             (Claim::Newest, _) => {
-                let other = previous.filter(|record| record.registered.owner != *owner);
-                let replaced = other.map(|record| record.registered.owner.clone());
+                let other = previous.filter(|record| record.owner != *owner);
+                let replaced = other.map(|record| record.owner.clone());
                 (next_epoch(previous.map(|record| record.epoch), now), replaced)
             }
             (Claim::Again(epoch), Some(record)) if record.epoch > *epoch => {
@@ -160,7 +146,8 @@ impl Node {
         };
         self.record = Some(Record {
             epoch,
-            registered,
+            owner: owner.clone(),
+            profile,
             version,
             max: vitals.max,
             health: vitals.health,
@@ -188,8 +175,8 @@ impl Record {
         NodeRecord {
             node,
             epoch: self.epoch,
-            owner: self.registered.owner.clone(),
-            profile: self.registered.profile.clone(),
+            owner: self.owner,
+            profile: NodeProfile::clone(&self.profile),
             version: self.version,
             max: self.max,
             health: self.health,
@@ -214,12 +201,11 @@ impl NodeDirectory for MemoryStore {
     async fn put(&self, node: &NodeId, registration: &Registration) -> Result<Put> {
         checked(&registration.vitals)?;
         let version = ProfileVersion::of(&registration.profile);
-        let Registration { owner, profile, .. } = registration.clone();
-        let registered = Arc::new(Registered { owner, profile });
+        let profile = Arc::new(registration.profile.clone());
         let now = self.clock.now();
         let (hash, mut shard) = self.nodes.shards.of(node);
         let known = shard.nodes.get_or_insert_with(hash, node, Node::default);
-        let put = known.put(now, registration, registered, version);
+        let put = known.put(now, registration, profile, version);
         if matches!(put, Put::Stored { .. }) {
             self.nodes.feed.push(node);
         }
