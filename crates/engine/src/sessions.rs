@@ -207,6 +207,15 @@ impl Sessions {
         let machine = Session::new(settings, epoch, routes, seed, self.now())
             .map_err(|error| Refusal::new(Code::InvalidMessage, error.to_string()))?;
         let trace_id = self.trace_id(opening);
+        if opening.supports.resume {
+            // Before the client has its token: from then on it may come back anywhere.
+            let state = saving::write(&machine.saved(), &trace_id, self.clocks());
+            let saved = Arc::clone(self).save(key.clone(), epoch, state).await;
+            if saved != SaveOutcome::Done {
+                let lost = lingua_store::Error::Down("a new session was not saved".to_owned());
+                return Err(Refusal::store_down(&lost));
+            }
+        }
         self.actor(key, epoch, machine, opening, trace_id)
     }
 

@@ -109,8 +109,6 @@ impl Actor {
     pub(super) fn begin(mut self, line: Box<dyn Line>, recovered: Option<bool>) {
         self.line = Some(line);
         self.greet(recovered, self.machine.next_index());
-        self.saving.wanted = true;
-        self.save();
         tasks::start(self.run());
     }
 

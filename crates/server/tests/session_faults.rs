@@ -1,0 +1,153 @@
+//! Conversations while the store or a whole process goes away.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod app;
+mod process;
+
+use std::time::Duration;
+
+use app::{On, TestApp, quick};
+use lingua_lab::speech::{Codec, Mark, Signal};
+use lingua_lab::{Behaviour, FakeNode, NodeOptions, RedisServer, Speaker, SpeakerOptions};
+use process::Lingua;
+use serde_json::json;
+use tokio::time::Instant;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn mark(sentence: u32) -> Mark {
+    Mark { speaker: 1, sentence }
+}
+
+async fn speaker(url: String) -> Speaker {
+    Speaker::connect(SpeakerOptions::new(url).patience(PATIENCE)).await.unwrap()
+}
+
+async fn node(url: String, takes_ms: u64) -> FakeNode {
+    let options = NodeOptions {
+        report_running: true,
+        reconnect: true,
+        behaviour: Behaviour::taking_ms(takes_ms),
+        ..NodeOptions::new(url).node_id("node")
+    };
+    FakeNode::connect(options).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_store_sessions_stay_running_work_ends_and_new_work_is_refused() {
+    let mut settings = quick();
+    settings.timing.exec_max_ms = 8_000;
+    settings.timing.deadline_ms = 12_000;
+    let mut app = TestApp::start(On::Redis, settings).await;
+    let node = node(app.ws("/ws/node"), 1_500).await;
+    let mut client = speaker(app.ws("/ws/session")).await;
+    client.marked_sentence(mark(0), 300).await.unwrap();
+    while node.stats().running == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    app.redis.as_mut().unwrap().kill().unwrap();
+    // What runs still ends, in spite of it all.
+    let ending = client.ending().await.unwrap();
+    assert_eq!(
+        (&ending["type"], &ending["utterance_index"]),
+        (&json!("translation_result"), &json!(0))
+    );
+    let began = Instant::now();
+    client.marked_sentence(mark(1), 300).await.unwrap();
+    let ending = client.ending().await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(1), "refused after {:?}", began.elapsed());
+    assert_eq!(
+        (&ending["type"], &ending["reason"]),
+        (&json!("missing_result"), &json!("dependency_down"))
+    );
+    let refused = Speaker::connect(SpeakerOptions::new(app.ws("/ws/session"))).await.unwrap_err();
+    assert!(format!("{refused:#}").contains("SCHEDULER_DEPENDENCY_DOWN"), "{refused:#}");
+    // Even the client's own connection may break meanwhile.
+    client.reset().await;
+    let ack = client.resume().await.unwrap();
+    assert_eq!(ack.recovered, Some(true));
+    app.redis.as_mut().unwrap().restart().await.unwrap();
+    app.redis.as_ref().unwrap().command(&["FLUSHALL"]).await.unwrap();
+    let began = Instant::now();
+    for n in 2.. {
+        client.marked_sentence(mark(n), 300).await.unwrap();
+        if client.ending().await.unwrap().kind() == "translation_result" {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(8), "still nothing");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    client.report().ensure_clean().unwrap();
+    client.close_session("done").await.unwrap();
+    client.next_of("session_close_ack").await.unwrap();
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_lets_conversations_end_and_the_process_with_zero() {
+    let mut lingua = Lingua::start(&["serve", "--listen", "127.0.0.1:0"]);
+    let address = lingua.address();
+    let node = node(format!("ws://{address}/ws/node"), 700).await;
+    let mut client = speaker(format!("ws://{address}/ws/session")).await;
+    let idle = speaker(format!("ws://{address}/ws/session")).await;
+    client.marked_sentence(mark(0), 300).await.unwrap();
+    while node.stats().running == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    lingua.signal("TERM");
+    client.next_of("go_away").await.unwrap();
+    let ready = lingua_lab::HttpClient::new(format!("http://{address}")).get("/ready").await;
+    assert_eq!(ready.unwrap().status, 503);
+    assert_eq!(client.ending().await.unwrap().kind(), "translation_result");
+    assert_eq!(client.closed().await.unwrap().code, Some(1001));
+    assert_eq!(idle.closed().await.unwrap().code, Some(1001));
+    let code = tokio::task::spawn_blocking(move || lingua.exit_code()).await.unwrap();
+    assert_eq!(code, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_at_once() {
+    let mut lingua = Lingua::start(&["serve", "--listen", "127.0.0.1:0"]);
+    let address = lingua.address();
+    let node = node(format!("ws://{address}/ws/node"), 20_000).await;
+    let mut client = speaker(format!("ws://{address}/ws/session")).await;
+    client.marked_sentence(mark(0), 300).await.unwrap();
+    while node.stats().running == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    lingua.signal("TERM");
+    client.next_of("go_away").await.unwrap();
+    let began = Instant::now();
+    lingua.signal("TERM");
+    let code = tokio::task::spawn_blocking(move || lingua.exit_code()).await.unwrap();
+    assert_eq!(code, Some(1));
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_instance_loses_no_word_that_was_not_acknowledged() {
+    let redis = RedisServer::start().await.unwrap();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--store", &redis.url()];
+    let one = Lingua::start(&args);
+    let two = Lingua::start(&args);
+    let _node = node(format!("ws://{}/ws/node", two.address()), 20).await;
+    let mut client = speaker(format!("ws://{}/ws/session", one.address())).await;
+    let id = client.session_id().to_owned();
+    let said = Codec::Opus.speech(Signal::Babble, 1_000, Some(mark(0)), 1);
+    let pieces = Codec::Opus.pieces(&said, 100);
+    for piece in &pieces[..5] {
+        client.say(piece.clone()).await.unwrap();
+    }
+    one.signal("KILL");
+    client.closed().await.unwrap();
+    client.options_mut().url = format!("ws://{}/ws/session", two.address());
+    let ack = client.resume().await.unwrap();
+    assert_eq!((ack.recovered, ack.session_id.as_str()), (Some(true), id.as_str()));
+    for piece in &pieces[5..] {
+        client.say(piece.clone()).await.unwrap();
+    }
+    client.end().await.unwrap();
+    let ending = client.ending().await.unwrap();
+    assert_eq!(ending.kind(), "translation_result");
+    client.report().ensure_clean().unwrap();
+}
