@@ -19,11 +19,13 @@
 //! - [`speech`]: test signals and recordings, marked so that they are recognised again.
 //! - [`fake_node`]: simulated nodes over the real socket.
 //! - [`speaker`]: simulated speakers over the real socket, and the check of what they were told.
+//! - [`hostile`]: clients that mean no good.
 //! - [`http_client`]: a small HTTP client for JSON.
 
 mod clock;
 pub mod cluster;
 pub mod fake_node;
+pub mod hostile;
 pub mod http_client;
 mod link;
 pub mod ports;
@@ -39,6 +41,7 @@ mod wait;
 pub use clock::monotonic_us;
 pub use cluster::RedisCluster;
 pub use fake_node::{Behaviour, FakeNode, NodeOptions, ScriptedNode};
+pub use hostile::{Hostile, Malice};
 pub use http_client::HttpClient;
 pub use link::{Closed, ConnectError};
 pub use proxy::FaultProxy;

@@ -3,6 +3,7 @@
 
 mod choosing;
 pub(crate) mod dispatch;
+pub(crate) mod hostile;
 mod lives;
 pub(crate) mod process;
 pub(crate) mod progress;

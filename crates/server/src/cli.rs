@@ -235,6 +235,8 @@ pub(crate) enum Bench {
     Dispatch(BenchDispatch),
     /// The memory of idle and speaking sessions, beside bare sockets
     Sessions(BenchSessions),
+    /// What people who speak notice of clients that mean no good
+    Hostile(BenchHostile),
     /// A server of bare sockets, which other benches are compared with
     #[command(hide = true)]
     BareSockets,
@@ -253,6 +255,21 @@ pub(crate) struct BenchSessions {
     /// How long each of them speaks, in milliseconds
     #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(100..=9_000))]
     pub(crate) speech_ms: u64,
+
+    /// Write the report to this file as JSON as well
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchHostile {
+    /// People who speak
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=2_000))]
+    pub(crate) speakers: u32,
+
+    /// Seconds beside each kind of hostile client
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub(crate) seconds: u64,
 
     /// Write the report to this file as JSON as well
     #[arg(long, value_name = "FILE")]

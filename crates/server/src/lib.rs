@@ -48,6 +48,7 @@ pub fn run() -> ExitCode {
         cli::Command::Bench { what: cli::Bench::Sessions(options) } => {
             bench::sessions::run(&options)
         }
+        cli::Command::Bench { what: cli::Bench::Hostile(options) } => bench::hostile::run(&options),
         cli::Command::Bench { what: cli::Bench::BareSockets } => bench::sessions::bare(),
     };
     match outcome {

@@ -3,7 +3,8 @@
 //! Two things are followed: the numbers of endings, and the marks of sentences. Of the numbers each
 //! must end exactly once, in order, without a gap. Of marked sentences each must come back once,
 //! with all its audio and no other, in the order of speaking; one that does not come back needs a
-//! `missing_result` in its place. Audio without a mark is followed by numbers only.
+//! `missing_result` in its place. Of a sentence of which the scheduler told that it dropped a part, the
+//! rest may come back. Audio without a mark is followed by numbers only.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,6 +32,15 @@ pub enum Event {
         digest: Digest,
         /// The client's number, if it was sent as a whole.
         whole: Option<u64>,
+        /// The numbers of its first and last piece, if it was sent in pieces.
+        seqs: Option<(u32, u32)>,
+    },
+    /// The scheduler told that it did not take these pieces of speech.
+    Dropped {
+        /// The numbers of the first and the last of them.
+        seqs: (u32, u32),
+        /// How much audio that is.
+        bytes: u64,
     },
     /// A `translation_result`.
     Result {
@@ -90,6 +100,8 @@ pub struct Checker {
     mixed: bool,
     /// Some audio had no mark.
     unmarked: bool,
+    /// What was dropped of a sentence that is not said to its end yet.
+    dropped: VecDeque<((u32, u32), u64)>,
 }
 
 #[derive(Debug, Clone)]
@@ -97,6 +109,9 @@ struct Sentence {
     mark: Option<Mark>,
     digest: Digest,
     said_us: u64,
+    seqs: Option<(u32, u32)>,
+    /// Bytes of it that the scheduler told it had dropped.
+    dropped: u64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -135,15 +150,22 @@ impl Checker {
                     self.begin_anew();
                 }
             }
-            Event::Said { mark, digest, whole } => {
+            Event::Said { mark, digest, whole, seqs } => {
                 self.report.said += 1;
                 self.unmarked |= mark.is_none();
                 if let Some(index) = whole {
                     self.mixed = true;
                     self.whole.push_back(*index);
                 }
-                let sentence = Sentence { mark: *mark, digest: *digest, said_us: at_us };
-                self.open.push_back(sentence);
+                let (mark, digest, seqs, said_us) = (*mark, *digest, *seqs, at_us);
+                self.open.push_back(Sentence { mark, digest, said_us, seqs, dropped: 0 });
+                for (seqs, bytes) in std::mem::take(&mut self.dropped) {
+                    self.dropped_in(seqs, bytes);
+                }
+            }
+            Event::Dropped { seqs, bytes } => {
+                self.report.dropped_bytes += bytes;
+                self.dropped_in(*seqs, *bytes);
             }
             Event::Result { index, echo } => {
                 self.report.results += 1;
@@ -197,6 +219,23 @@ impl Checker {
         self.next_index
     }
 
+    /// Notes of which sentence that was a part; one of which nothing is left has no ending.
+    fn dropped_in(&mut self, seqs: (u32, u32), bytes: u64) {
+        let meets = |own: (u32, u32)| own.0 <= seqs.1 && seqs.0 <= own.1;
+        let Some(at) = self.open.iter().position(|one| one.seqs.is_some_and(meets)) else {
+            if self.dropped.len() == MAX_REMEMBERED {
+                self.dropped.pop_front();
+            }
+            self.dropped.push_back((seqs, bytes));
+            return;
+        };
+        self.open[at].dropped += bytes;
+        if self.open[at].dropped >= self.open[at].digest.bytes {
+            self.report.dropped_sentences += 1;
+            self.open.remove(at);
+        }
+    }
+
     /// Another session: what was open in the old one will not end.
     fn begin_anew(&mut self) {
         self.report.sessions += 1;
@@ -209,6 +248,7 @@ impl Checker {
         }
         self.next_index = 0;
         self.unexplained = 0;
+        self.dropped.clear();
         self.whole.clear();
         self.whole_ended.clear();
         self.mixed = false;
@@ -246,7 +286,8 @@ impl Checker {
     /// The rules of the marks.
     fn result(&mut self, index: u64, echo: Option<Echo>, at_us: u64) -> Option<Answered> {
         let Some(Echo { mark: Some(mark), digest, .. }) = echo else {
-            if let Some(echo) = echo.filter(|_| !self.unmarked) {
+            let damaged = self.open.iter().any(|sentence| sentence.dropped > 0);
+            if let Some(echo) = echo.filter(|_| !self.unmarked && !damaged) {
                 let bytes = echo.digest.bytes;
                 let text = format!("utterance {index} is {bytes} bytes from within a sentence");
                 self.report.violated(Kind::Split, text);
@@ -289,6 +330,7 @@ impl Checker {
         let (said, heard_bytes) = (sentence.digest.bytes, heard.bytes);
         let (kind, how) = match heard_bytes.cmp(&said) {
             _ if heard == sentence.digest => return,
+            _ if sentence.dropped > 0 && heard_bytes + sentence.dropped == said => return,
             std::cmp::Ordering::Less => (Kind::Split, "only"),
             std::cmp::Ordering::Equal => (Kind::Garbled, "other"),
             std::cmp::Ordering::Greater => (Kind::Doubled, "even"),
@@ -325,6 +367,16 @@ impl Sentence {
 
 /// What a message of the scheduler is to the checker.
 pub(super) fn event_of(message: &serde_json::Value) -> Option<Event> {
+    if message["type"] == "error" {
+        let details = &message["details"];
+        // What a scheduler that goes away does not take, the next one will.
+        if matches!(details["reason"].as_str(), Some("draining" | "closed")) {
+            return None;
+        }
+        let seq = |name: &str| details[name].as_u64().and_then(|seq| u32::try_from(seq).ok());
+        let seqs = seq("first_seq").zip(seq("last_seq"))?;
+        return Some(Event::Dropped { seqs, bytes: details["bytes"].as_u64().unwrap_or(0) });
+    }
     let index = message["utterance_index"].as_u64()?;
     Some(match message["type"].as_str()? {
         "translation_result" => Event::Result { index, echo: Echo::read(message) },

@@ -47,6 +47,10 @@ pub struct Report {
     pub sessions: u64,
     /// The longest time from the last piece of a sentence to its ending.
     pub longest: Duration,
+    /// Audio of which the scheduler told that it did not take it.
+    pub dropped_bytes: u64,
+    /// Sentences of which it took nothing; they have no ending.
+    pub dropped_sentences: u64,
     /// How often each thing went wrong.
     pub counts: BTreeMap<Kind, u64>,
     /// The first of them as sentences.
@@ -84,6 +88,8 @@ impl Report {
         self.connections += other.connections;
         self.sessions += other.sessions;
         self.longest = self.longest.max(other.longest);
+        self.dropped_bytes += other.dropped_bytes;
+        self.dropped_sentences += other.dropped_sentences;
         for (reason, count) in &other.missing {
             *self.missing.entry(reason.clone()).or_default() += count;
         }
@@ -113,6 +119,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (said, results, missing) = (self.said, self.results, self.missing());
         write!(f, "{said} said, {results} results, {missing} missing")?;
+        if self.dropped_bytes > 0 {
+            write!(f, ", {} bytes dropped", self.dropped_bytes)?;
+        }
         for (kind, count) in &self.counts {
             write!(f, ", {count} {}", kind.word())?;
         }

@@ -78,6 +78,7 @@ impl Speaker {
             mark: Mark::find(&audio),
             digest: Digest::of(&audio),
             whole: Some(index),
+            seqs: None,
         };
         self.session().note(monotonic_us(), event);
         self.whole_again(index, audio, fields).await

@@ -20,6 +20,7 @@ pub(super) struct Session {
     /// The utterance that is being said.
     mark: Option<Mark>,
     digest: Digest,
+    seqs: Option<(u32, u32)>,
     log: VecDeque<(u64, Event)>,
     log_capacity: usize,
 }
@@ -35,7 +36,7 @@ impl Session {
         let recovered = ack.recovered;
         self.note(monotonic_us(), Event::Opened { session_id: ack.session_id.clone(), recovered });
         if recovered != Some(true) {
-            (self.mark, self.digest) = (None, Digest::default());
+            (self.mark, self.digest, self.seqs) = (None, Digest::default(), None);
         }
         self.voice.opened(ack)
     }
@@ -49,6 +50,7 @@ impl Session {
         // Counted on from an arbitrary moment, as clients do.
         let timestamp_ms = (monotonic_us() / 1_000) as u32;
         let said = self.voice.say(seq, audio, is_final, timestamp_ms);
+        self.seqs = Some((self.seqs.map_or(said.0, |(first, _)| first), said.0));
         if is_final {
             self.said();
         }
@@ -58,9 +60,9 @@ impl Session {
     /// What was said so far is an utterance; nothing if that is nothing.
     pub fn said(&mut self) {
         let digest = std::mem::take(&mut self.digest);
-        let mark = self.mark.take();
+        let (mark, seqs) = (self.mark.take(), self.seqs.take());
         if digest.bytes > 0 {
-            self.note(monotonic_us(), Event::Said { mark, digest, whole: None });
+            self.note(monotonic_us(), Event::Said { mark, digest, whole: None, seqs });
         }
     }
 

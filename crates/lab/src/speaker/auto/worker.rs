@@ -236,6 +236,11 @@ impl Worker {
         (self.watcher)(at_us, Happening::Message(&message));
         match message["type"].as_str() {
             Some("backpressure") => self.obey(&message),
+            Some("error") => {
+                if let Some(ms) = message["retry_after_ms"].as_u64() {
+                    self.speaking.hold(Instant::now() + Duration::from_millis(ms));
+                }
+            }
             Some("go_away") => {
                 let left = time_left(message["deadline_ms"].as_u64().unwrap_or(0));
                 // With some time to spare, and not all speakers at the same moment.

@@ -15,12 +15,14 @@ fn opened(recovered: Option<bool>) -> Event {
 }
 
 fn said(sentence: u32) -> Event {
-    Event::Said { mark: Some(mark(sentence)), digest: Digest::of(&audio(sentence)), whole: None }
+    let seqs = Some((sentence * 10, sentence * 10 + 9));
+    let digest = Digest::of(&audio(sentence));
+    Event::Said { mark: Some(mark(sentence)), digest, whole: None, seqs }
 }
 
 fn whole(sentence: u32, index: u64) -> Event {
     let digest = Digest::of(&audio(sentence));
-    Event::Said { mark: Some(mark(sentence)), digest, whole: Some(index) }
+    Event::Said { mark: Some(mark(sentence)), digest, whole: Some(index), seqs: None }
 }
 
 fn result_of(index: u64, audio: &[u8]) -> Event {
@@ -148,11 +150,37 @@ fn whole_utterances_end_under_the_numbers_of_the_client() {
 
 #[test]
 fn audio_without_marks_is_followed_by_numbers_only() {
-    let unmarked = || Event::Said { mark: None, digest: Digest::of(b"abc"), whole: None };
+    let unmarked =
+        || Event::Said { mark: None, digest: Digest::of(b"abc"), whole: None, seqs: None };
     finds(&[], &[unmarked(), result_of(0, b"a"), result_of(1, b"bc")]);
     finds(&[Kind::Lost], &[unmarked(), unmarked(), result_of(1, b"abc"), result_of(2, b"abc")]);
     let report = check(&[unmarked(), unmarked(), result_of(0, b"a")]);
     assert_eq!(report.count(Kind::Lost), 1, "{report}");
+}
+
+#[test]
+fn what_the_scheduler_told_that_it_dropped_is_not_missed() {
+    let dropped = |first, last, bytes| Event::Dropped { seqs: (first, last), bytes };
+    // The beginning, before the sentence was said to its end: what is left has no mark.
+    let rest = audio(1)[20..].to_vec();
+    let events = [
+        said(0),
+        dropped(10, 14, 20),
+        said(1),
+        said(2),
+        result(0, 0),
+        result_of(1, &rest),
+        result(2, 2),
+    ];
+    finds(&[], &events);
+    assert_eq!(check(&events).dropped_bytes, 20);
+    // The end of it, after.
+    finds(&[], &[said(0), dropped(5, 9, 12), result_of(0, &audio(0)[..20])]);
+    // All of it: no number was used up.
+    finds(&[], &[said(0), dropped(0, 9, 32), said(1), result(0, 1)]);
+    // More is missing than was told.
+    finds(&[Kind::Split], &[said(0), dropped(5, 9, 2), result_of(0, &audio(0)[..20])]);
+    finds(&[Kind::Lost], &[said(0), dropped(5, 9, 2)]);
 }
 
 #[test]
