@@ -17,8 +17,9 @@ use std::time::Duration;
 use crate::ids::{BASE32, IdError, JobId};
 use crate::time::Moment;
 
-/// How long a spent or lapsed token is remembered: longer than any message is on its way.
-pub const SPENT_RETENTION: Duration = Duration::from_secs(30);
+/// How long a spent or lapsed token is remembered, counted from a moment that may lie up to 15 s
+/// before it was spent: longer than any message is on its way.
+pub const SPENT_RETENTION: Duration = Duration::from_secs(45);
 
 /// Marks of spent tokens kept per node; a node that ends more jobs within the retention loses the
 /// oldest marks, and the job's own fence still stands.

@@ -24,7 +24,6 @@ use crate::nodes::{
     Beat, BeatReply, Changes, Claim, FeedCursor, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS,
     NodeDirectory, NodeRecord, Put, Registration,
 };
-use crate::slots::YOUNG;
 
 /// Changes kept for readers that lag; who lags further reads everything again.
 const FEED_LENGTH: usize = 10_000;
@@ -122,7 +121,7 @@ impl NodeDirectory for RedisNodes {
             .arg(vitals.health.as_str())
             .flag(vitals.overloaded)
             .arg(checked_ms(vitals.fresh_for)?)
-            .arg(millis(SPENT_RETENTION + YOUNG))
+            .arg(millis(SPENT_RETENTION))
             .arg(FORGET_AT_ONCE as u64);
         let mut reply = call.run().await?;
         match reply.word() {
