@@ -40,7 +40,7 @@ pub struct Metrics {
     pub(crate) sessions: Gauge,
     pub(crate) session_panics: Counter,
     pub(crate) audio_gaps: Counter,
-    pub(crate) backpressure: Counter,
+    backpressure: Counter,
     pub(crate) told_again: Counter,
     pub(crate) ending_seconds: Histogram,
     utterances: By,
@@ -237,6 +237,16 @@ impl Metrics {
 
     pub(crate) fn gap(&self, followed: &'static str) {
         self.gaps.get_or_create(&[("followed", followed)]).inc();
+    }
+
+    /// A client was asked to hold on.
+    pub fn pressed(&self) {
+        self.backpressure.inc();
+    }
+
+    /// Bytes of speech that never became a packet or a sample.
+    pub fn audio_unframed(&self, bytes: usize) {
+        self.audio_dropped("unframed", bytes);
     }
 
     pub(crate) fn utterance(&self, cut_by: &'static str) {

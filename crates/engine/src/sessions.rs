@@ -75,13 +75,23 @@ pub struct Handle {
     /// It is in the store's table of owners.
     owned: bool,
     epoch: AtomicU64,
+    former: AtomicU64,
     connected: AtomicBool,
     utterances: AtomicU64,
 }
 
 impl Handle {
+    /// Another line of it: its epoch, and with it the one before.
     fn set_epoch(&self, epoch: u64) {
-        self.epoch.store(epoch, Ordering::Relaxed);
+        let former = self.epoch.swap(epoch, Ordering::Relaxed);
+        if former != epoch {
+            self.former.store(former, Ordering::Relaxed);
+        }
+    }
+
+    /// The epoch of the line before the present one; zero if there was none.
+    fn former(&self) -> u64 {
+        self.former.load(Ordering::Relaxed)
     }
 
     fn epoch(&self) -> u64 {
@@ -131,14 +141,14 @@ impl Sessions {
                 return Err(NotOpened { line, refusal });
             }
         };
-        let key =
+        let token =
             opening.resume.as_ref().and_then(|resume| self.read_token(&opening, &resume.token));
-        let (line, opening, recovered) = match key {
+        let (line, opening, recovered) = match token {
             None => {
                 let recovered = opening.resume.is_some().then_some(false);
                 (line, opening, recovered)
             }
-            Some(key) => match self.resume(key, opening, line, &settings).await {
+            Some(token) => match self.resume(token, opening, line, &settings).await {
                 Resumed::Yes => {
                     self.shared.metrics.opened("resumed");
                     return Ok(());
@@ -196,12 +206,15 @@ impl Sessions {
         let id = SessionId::new(format!("s-{:020x}", self.shared.chance.nonce() >> 48))
             .expect("hexadecimal is within an id's letters");
         let key = SessionKey::new(opening.tenant.clone(), id);
+        // A place first: who is refused one leaves nothing in the store.
+        let seat = self.seat(&key, opening)?;
         let mut epoch = 1;
         if opening.supports.resume {
             let ttl = self.owner_ttl();
             let claim = self.shared.store.owners.claim(&key, &self.shared.instance, ttl).await;
             epoch = claim.map_err(|error| Refusal::store_down(&error))?.epoch;
         }
+        seat.handle.set_epoch(epoch);
         let routes = Routes::one(opening.manner.route);
         let seed = self.shared.secret.turn_seed(&key);
         let machine = Session::new(settings, epoch, routes, seed, self.now())
@@ -209,41 +222,39 @@ impl Sessions {
         let trace_id = self.trace_id(opening);
         if opening.supports.resume {
             // Before the client has its token: from then on it may come back anywhere.
-            let state = saving::write(&machine.saved(), &trace_id, self.clocks());
+            let state = saving::write(&machine.saved(), 0, &trace_id, &[], self.clocks());
             let saved = Arc::clone(self).save(key.clone(), epoch, state).await;
             if saved != SaveOutcome::Done {
                 let lost = lingua_store::Error::Down("a new session was not saved".to_owned());
                 return Err(Refusal::store_down(&lost));
             }
         }
-        self.actor(key, epoch, machine, opening, trace_id)
+        Ok(self.actor(seat, machine, opening, trace_id))
     }
 
     fn actor(
         self: &Arc<Self>,
-        key: SessionKey,
-        epoch: u64,
+        seat: Seat,
         machine: Session<making::Answer>,
         opening: &Opening,
         trace_id: String,
-    ) -> Result<Actor, Refusal> {
-        let (letterbox, mailbox) = mailbox();
-        let handle = Arc::new(Handle {
-            key,
-            letterbox: letterbox.clone(),
-            owned: opening.supports.resume,
-            epoch: AtomicU64::new(epoch),
-            connected: AtomicBool::new(true),
-            utterances: AtomicU64::new(0),
-        });
-        self.seat(&handle)?;
-        let service = Arc::clone(self);
-        Ok(Actor::new(service, handle, machine, (letterbox, mailbox), opening, trace_id))
+    ) -> Actor {
+        Actor::new(Arc::clone(self), seat, machine, opening, trace_id)
     }
 
     /// Gives the session a place, if there is one.
-    fn seat(&self, handle: &Arc<Handle>) -> Result<(), Refusal> {
+    fn seat(self: &Arc<Self>, key: &SessionKey, opening: &Opening) -> Result<Seat, Refusal> {
         let bounds = self.shared.settings.sessions;
+        let (letterbox, mailbox) = mailbox();
+        let handle = Arc::new(Handle {
+            key: key.clone(),
+            letterbox,
+            owned: opening.supports.resume,
+            epoch: AtomicU64::new(0),
+            former: AtomicU64::new(0),
+            connected: AtomicBool::new(true),
+            utterances: AtomicU64::new(0),
+        });
         let mut open = self.open.lock();
         let full = |what: &str, most: usize| {
             let detail = format!("{what} has {most} sessions open, which is as many as may be");
@@ -257,13 +268,13 @@ impl Sessions {
             return full("the tenant", bounds.per_tenant);
         }
         *tenant += 1;
-        open.sessions.insert(handle.key.clone(), Arc::clone(handle));
+        open.sessions.insert(handle.key.clone(), Arc::clone(&handle));
         self.shared.metrics.sessions.set(open.sessions.len() as i64);
-        Ok(())
+        drop(open);
+        Ok(Seat { service: Arc::clone(self), handle, mailbox: Some(mailbox) })
     }
 
-    /// A session's task is over.
-    pub(crate) fn over(self: &Arc<Self>, handle: &Arc<Handle>, release: bool) {
+    fn leave_seat(&self, handle: &Arc<Handle>) {
         let mut open = self.open.lock();
         let ours = open.sessions.get(&handle.key).is_some_and(|known| Arc::ptr_eq(known, handle));
         if ours {
@@ -277,44 +288,67 @@ impl Sessions {
             }
         }
         self.shared.metrics.sessions.set(open.sessions.len() as i64);
-        drop(open);
-        if release && handle.owned && tokio::runtime::Handle::try_current().is_ok() {
-            let (shared, handle) = (Arc::clone(&self.shared), Arc::clone(handle));
-            tasks::start(async move {
-                let (key, epoch) = (&handle.key, handle.epoch());
-                // Nobody is to go on with it. If this fails, it may be found with nothing open.
-                let _ = shared.store.owners.save(key, epoch, saving::OVER, OVER_FOR).await;
-                let _ = shared.store.owners.release(key, epoch).await;
-            });
+    }
+
+    /// A session's task is over; `left` is what the next owner would need, if there may be one.
+    pub(crate) fn over(self: &Arc<Self>, handle: &Arc<Handle>, left: Left) {
+        if left == Left::Taken || !handle.owned || tokio::runtime::Handle::try_current().is_err() {
+            return;
         }
+        let (service, handle) = (Arc::clone(self), Arc::clone(handle));
+        tasks::start(async move {
+            let (key, epoch, owners) = (&handle.key, handle.epoch(), &service.shared.store.owners);
+            // If this fails, the lease lapses by itself.
+            let _ = match left {
+                Left::State(state) => service.clone().save(key.clone(), epoch, state).await,
+                _ => {
+                    let _ = owners.save(key, epoch, saving::OVER, OVER_FOR).await;
+                    SaveOutcome::Done
+                }
+            };
+            let _ = owners.release(key, epoch).await;
+        });
     }
 
     async fn resume(
         self: &Arc<Self>,
-        key: SessionKey,
+        token: Token,
         opening: Opening,
         line: Box<dyn Line>,
         settings: &session::Settings,
     ) -> Resumed {
+        let Token { key, epoch } = token;
         let local = self.open.lock().sessions.get(&key).cloned();
-        match local {
-            Some(handle) => self.resume_here(&handle, opening, line).await,
-            None => self.take_over(key, opening, line, settings).await,
-        }
+        let (line, opening) = match local {
+            Some(handle) => match self.resume_here(&handle, epoch, opening, line).await {
+                // Another instance had it in between, and may have it still.
+                Resumed::No(line, opening) => (line, opening),
+                Resumed::Yes => return Resumed::Yes,
+            },
+            None => (line, opening),
+        };
+        self.take_over(key, epoch, opening, line, settings).await
     }
 
     /// The session is on this instance, if nobody else got it meanwhile.
     async fn resume_here(
         self: &Arc<Self>,
         handle: &Arc<Handle>,
+        named: u64,
         opening: Opening,
         line: Box<dyn Line>,
     ) -> Resumed {
+        if named < handle.former() {
+            self.shared.metrics.resumed("spent_token");
+            return Resumed::No(line, opening);
+        }
         let (owners, instance) = (&self.shared.store.owners, &self.shared.instance);
         let ttl = self.owner_ttl();
         let epoch = match owners.renew(&handle.key, instance, handle.epoch(), ttl).await {
             Ok(Fenced::Superseded { .. }) => {
                 let _ = handle.letterbox.send(Box::new(ToSession::Superseded)).await;
+                // Its place is taken over once it is gone.
+                handle.letterbox.closed().await;
                 return Resumed::No(line, opening);
             }
             Ok(Fenced::Done | Fenced::Unknown) => owners.claim(&handle.key, instance, ttl).await,
@@ -336,53 +370,63 @@ impl Sessions {
     async fn take_over(
         self: &Arc<Self>,
         key: SessionKey,
+        named: u64,
         opening: Opening,
         line: Box<dyn Line>,
         settings: &session::Settings,
     ) -> Resumed {
         let (owners, instance) = (&self.shared.store.owners, &self.shared.instance);
-        let known = matches!(owners.load(&key).await, Ok(Some(state)) if state != saving::OVER);
+        let routes = Routes::one(opening.manner.route);
+        let known = match owners.load(&key).await {
+            Ok(Some(saved)) => saving::read(&saved, routes.clone(), self.clocks()),
+            _ => None,
+        };
+        // Of an earlier life than the last two nobody has an honest token.
+        let known = known.is_some_and(|left| named >= left.former);
         if !known || !opening.supports.resume {
             return Resumed::No(line, opening);
         }
+        let Ok(seat) = self.seat(&key, &opening) else { return Resumed::No(line, opening) };
         let Ok(claimed) = owners.claim(&key, instance, self.owner_ttl()).await else {
             return Resumed::No(line, opening);
         };
         // From now on the owner before changes nothing, so this is its last word.
         let saved = match owners.load(&key).await {
-            Ok(Some(saved)) => saved,
-            _ => return Resumed::No(line, opening),
+            Ok(Some(saved)) => saving::read(&saved, routes, self.clocks()),
+            _ => None,
         };
-        let routes = Routes::one(opening.manner.route);
-        let Some((state, trace_id)) = saving::read(&saved, routes, self.clocks()) else {
+        let Some(left) = saved else {
             tracing::warn!(session.id = %key.session(), "a saved session could not be read");
             return Resumed::No(line, opening);
         };
+        seat.handle.set_epoch(left.state.epoch);
         let seed = self.shared.secret.turn_seed(&key);
-        let restored = Session::restore(settings.clone(), state, claimed.epoch, seed, self.now());
+        let restored =
+            Session::restore(settings.clone(), left.state, claimed.epoch, seed, self.now());
         let Ok((machine, effects)) = restored else { return Resumed::No(line, opening) };
-        let actor = match self.actor(key, claimed.epoch, machine, &opening, trace_id) {
-            Ok(actor) => actor,
-            Err(_) => return Resumed::No(line, opening),
-        };
+        let actor = self.actor(seat, machine, &opening, left.trace);
         let attach = Attach { line, opening, epoch: claimed.epoch };
-        actor.take_over(effects, attach);
+        actor.take_over(left.jobs, effects, attach);
         Resumed::Yes
     }
 
-    /// What a client comes back with: the session's name, and a mark that only we can make.
-    pub(crate) fn token(&self, key: &SessionKey) -> String {
-        let session = key.session();
-        let mark = self.shared.secret.sign(&format!("resume {} {session}", key.tenant()));
-        format!("{session}.{mark}")
+    /// What a client comes back with: the session's name, the epoch of the line that it was given
+    /// on, and a mark that only we can make. Every line has another; those of the last line and of
+    /// the one before are good, since the client may not have heard of the last.
+    pub(crate) fn token(&self, handle: &Handle) -> String {
+        let (session, epoch) = (handle.key.session(), handle.epoch());
+        let text = format!("resume {} {session} {epoch:x}", handle.key.tenant());
+        format!("{session}.{epoch:x}.{}", self.shared.secret.sign(&text))
     }
 
-    fn read_token(&self, opening: &Opening, token: &str) -> Option<SessionKey> {
-        let (session, mark) = token.rsplit_once('.')?;
+    fn read_token(&self, opening: &Opening, token: &str) -> Option<Token> {
+        let (named, mark) = token.rsplit_once('.')?;
+        let (session, epoch) = named.rsplit_once('.')?;
         let session = SessionId::new(session).ok()?;
-        let text = format!("resume {} {session}", opening.tenant);
+        let epoch = u64::from_str_radix(epoch, 16).ok()?;
+        let text = format!("resume {} {session} {epoch:x}", opening.tenant);
         let right = self.shared.secret.verify(&text, mark);
-        right.then(|| SessionKey::new(opening.tenant.clone(), session))
+        right.then(|| Token { key: SessionKey::new(opening.tenant.clone(), session), epoch })
     }
 
     fn trace_id(&self, opening: &Opening) -> String {
@@ -522,6 +566,48 @@ const SAVE_AGAIN: Duration = Duration::from_secs(3_600);
 
 #[cfg(test)]
 mod tests;
+
+/// A place among the sessions of this instance; free again when it is dropped.
+pub(crate) struct Seat {
+    service: Arc<Sessions>,
+    pub(crate) handle: Arc<Handle>,
+    mailbox: Option<mail::Mailbox>,
+}
+
+impl Seat {
+    fn take_mailbox(&mut self) -> mail::Mailbox {
+        self.mailbox.take().expect("a seat has one session")
+    }
+
+    fn letterbox(&self) -> Letterbox {
+        self.handle.letterbox.clone()
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.service.leave_seat(&self.handle);
+    }
+}
+
+/// What a session that is over leaves behind.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Nothing: nobody is to go on with it.
+    Nothing,
+    /// What another instance needs to go on.
+    State(Vec<u8>),
+    /// Another instance has it already.
+    Taken,
+}
+
+/// What a resume token says.
+#[derive(Debug, PartialEq, Eq)]
+struct Token {
+    key: SessionKey,
+    /// Of the line that it was given on.
+    epoch: u64,
+}
 
 /// What became of a wish to go on.
 enum Resumed {

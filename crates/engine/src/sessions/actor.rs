@@ -12,9 +12,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use lingua_core::Moment;
 use lingua_core::outcome::{Code, MissingReason};
-use lingua_core::session::{
-    Ending, Event, Ignored, Lane, ResultKey, Routes, SavedState, Session, Timer,
-};
+use lingua_core::session::{Ending, Event, Ignored, Lane, ResultKey, Routes, Session, Timer};
 use lingua_core::time::millis;
 use tokio::time::{Instant, timeout_at};
 
@@ -25,7 +23,7 @@ use super::words::{
     About, Bye, FromClient, Line, LineEvent, Manner, Opened, Opening, Step, Supports, ToClient,
     Whole,
 };
-use super::{Handle, Sessions};
+use super::{Handle, Left, Seat, Sessions};
 use crate::job::{Ended, Refusal};
 use crate::tasks;
 
@@ -33,6 +31,7 @@ use crate::tasks;
 pub(super) struct Actor {
     pub(super) service: Arc<Sessions>,
     pub(super) handle: Arc<Handle>,
+    _seat: Seat,
     pub(super) machine: Session<Answer>,
     pub(super) line: Option<Box<dyn Line>>,
     mailbox: Mailbox,
@@ -78,16 +77,18 @@ enum Leaving {
 impl Actor {
     pub(super) fn new(
         service: Arc<Sessions>,
-        handle: Arc<Handle>,
+        mut seat: Seat,
         machine: Session<Answer>,
-        (letterbox, mailbox): (Letterbox, Mailbox),
         opening: &Opening,
         trace_id: String,
     ) -> Self {
         let bounds = service.shared.settings.sessions;
+        let handle = Arc::clone(&seat.handle);
+        let (mailbox, letterbox) = (seat.take_mailbox(), seat.letterbox());
         Actor {
             service,
             handle,
+            _seat: seat,
             machine,
             line: None,
             mailbox,
@@ -115,32 +116,60 @@ impl Actor {
     /// A conversation that another instance had, back on this line.
     pub(super) fn take_over(
         mut self,
+        jobs: Vec<saving::SavedJob>,
         effects: Vec<lingua_core::session::Effect<Answer>>,
         attach: Attach,
     ) {
         self.saving.told = self.machine.acked_seq();
-        for effect in effects {
-            self.perform(effect);
+        self.open.extend(jobs.into_iter().map(|job| OpenJob::inherited(job, &self.machine)));
+        let began = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            for effect in effects {
+                self.perform(effect);
+            }
+            self.attach(attach);
+        }));
+        match began {
+            Ok(()) => tasks::start(self.run()),
+            Err(_) => tasks::start(self.end(Err(()))),
         }
-        self.attach(attach);
-        tasks::start(self.run());
     }
 
     async fn run(mut self) {
         let lived = AssertUnwindSafe(self.drive()).catch_unwind().await;
-        let bye = lived.unwrap_or_else(|_| {
+        self.end(lived.map_err(|_| ())).await;
+    }
+
+    async fn end(mut self, lived: Result<Bye, ()>) {
+        let left = match (&lived, self.leaving) {
+            (_, Some(Leaving::Superseded)) => Left::Taken,
+            // Everything is told; the client may go on elsewhere where it was.
+            (Ok(_), Some(Leaving::Drain | Leaving::GaveUp)) => Left::State(self.state()),
+            _ => Left::Nothing,
+        };
+        let bye = lived.unwrap_or_else(|()| {
             self.service.shared.metrics.session_panics.inc();
-            tracing::error!(session.id = %self.handle.key.session(), "a session ended by a mistake of ours");
+            let session = self.handle.key.session();
+            tracing::error!(session.id = %session, "a session ended by a mistake of ours");
             Bye::new(1011, "the scheduler made a mistake with this session")
         });
-        let taken = self.leaving == Some(Leaving::Superseded);
+        let taken = left == Left::Taken;
         for open in self.open.iter().filter(|open| !(taken && open.accepted)) {
             open.cancel("session_over");
         }
-        self.service.over(&self.handle, !taken);
+        self.service.over(&self.handle, left);
         if let Some(line) = self.line.take() {
+            // The place is free before the goodbye, which may take a moment.
+            drop(self);
             line.end(bye).await;
         }
+    }
+
+    /// What the next owner needs, as the store keeps it.
+    fn state(&self) -> Vec<u8> {
+        let jobs: Vec<saving::SavedJob> =
+            self.open.iter().filter(|open| !open.over).map(OpenJob::saved).collect();
+        let (former, clocks) = (self.handle.former(), self.service.clocks());
+        saving::write(&self.machine.saved(), former, &self.trace_id, &jobs, clocks)
     }
 
     async fn drive(&mut self) -> Bye {
@@ -261,7 +290,10 @@ impl Actor {
                 let first = self
                     .open_job(key)
                     .is_some_and(|open| !std::mem::replace(&mut open.accepted, true));
+                // A whole utterance is acknowledged by no number; the next owner is to know of it.
+                self.saving.wanted |= first;
                 self.feed(Event::NodeAccepted { key, attempt });
+                self.save();
                 if first {
                     self.step(key, Step::NodeAccepted);
                 }
@@ -384,7 +416,7 @@ impl Actor {
         let opened = Opened {
             session: self.handle.key.session().clone(),
             trace_id: self.trace_id.clone(),
-            resume_token: self.supports.resume.then(|| self.service.token(&self.handle.key)),
+            resume_token: self.supports.resume.then(|| self.service.token(&self.handle)),
             recovered,
             next_index,
         };
@@ -456,10 +488,8 @@ impl Actor {
             return;
         }
         self.saving.under_way = Some(self.saving.acked);
-        let state: SavedState = self.machine.saved();
-        let bytes = saving::write(&state, &self.trace_id, self.service.clocks());
-        let mut write =
-            Box::pin(self.service.clone().save(self.handle.key.clone(), state.epoch, bytes));
+        let (bytes, epoch) = (self.state(), self.machine.epoch());
+        let mut write = Box::pin(self.service.clone().save(self.handle.key.clone(), epoch, bytes));
         // The embedded store answers at once, and most others soon.
         match (&mut write).now_or_never() {
             Some(outcome) => self.on_saved(outcome),

@@ -8,7 +8,8 @@ use lingua_core::eligibility::{Need, Route};
 use lingua_core::job_key::{JobKey, Origin};
 use lingua_core::outcome::{Code, MissingReason};
 use lingua_core::session::{
-    CutReason, Delivery, Effect, Ending, Event, Lane, Refusal as Dropped, ResultKey, Utterance,
+    CutReason, Delivery, Effect, Ending, Event, Lane, Refusal as Dropped, ResultKey, Session,
+    Utterance,
 };
 use lingua_core::time::millis;
 use lingua_core::{JobId, Moment, TurnId};
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 
 use super::actor::Actor;
 use super::mail::Observer;
+use super::saving::SavedJob;
 use super::words::{About, Action, Detail, Manner, Step, ToClient};
 use crate::dispatch::Job;
 use crate::job::{JobSpec, Refusal, Work};
@@ -44,8 +46,9 @@ pub(super) struct OpenJob {
     job: Option<Arc<Job>>,
     trace_id: Arc<str>,
     pub cut_at: Instant,
-    route: Route,
-    turn: TurnId,
+    /// `None` of an earlier life's.
+    route: Option<Route>,
+    turn: Option<TurnId>,
     part_index: u32,
     /// Not handed in yet: the part before it has no node yet, and this one is to follow it.
     held: Option<Box<JobSpec>>,
@@ -75,6 +78,34 @@ impl OpenJob {
         if let Some(job) = self.job.as_ref().filter(|_| !self.over) {
             job.cancel(reason);
         }
+    }
+
+    /// A job of an earlier life of the session, which nodes may still work on.
+    pub fn inherited(saved: SavedJob, machine: &Session<Answer>) -> Self {
+        let key = ResultKey { index: saved.index, lane: Lane(saved.lane) };
+        OpenJob {
+            key,
+            utterance_index: machine.client_index_of(key.index).unwrap_or(key.index),
+            id: saved.id,
+            job: None,
+            trace_id: saved.trace.into(),
+            cut_at: Instant::now(),
+            route: None,
+            turn: None,
+            part_index: 0,
+            held: None,
+            deadline: Moment::ZERO,
+            placed: true,
+            accepted: true,
+            over: false,
+            partial_told: false,
+            failure: None,
+        }
+    }
+
+    pub fn saved(&self) -> SavedJob {
+        let (index, lane) = (self.key.index, self.key.lane.0);
+        SavedJob { index, lane, id: self.id, trace: self.trace_id.to_string() }
     }
 
     /// Whether this part of a turn has to wait for `earlier`.
@@ -183,7 +214,6 @@ impl Actor {
             }
             Effect::AudioAck { seq } => self.acknowledge(seq),
             Effect::Backpressure { reason } => {
-                metrics.backpressure.inc();
                 self.tell(ToClient::Backpressure {
                     action: if reason == Dropped::Draining { Action::Busy } else { Action::Pause },
                     resume_after_ms: Some(500),
@@ -243,8 +273,8 @@ impl Actor {
                 job: None,
                 trace_id: Arc::clone(&trace_id),
                 cut_at: Instant::now(),
-                route,
-                turn: utterance.turn.clone(),
+                route: Some(route),
+                turn: Some(utterance.turn.clone()),
                 part_index: utterance.part_index,
                 held: Some(Box::new(spec)),
                 deadline: utterance.deadline,
@@ -359,6 +389,9 @@ impl Actor {
             self.step(key, Step::InputEnded);
             return;
         }
+        if !self.supports.events {
+            return;
+        }
         let about = About { utterance_index: client_index, job: None, trace_id: "" };
         self.tell(ToClient::Event { step: Step::InputEnded, about, elapsed_ms: None, error: None });
     }
@@ -423,8 +456,8 @@ impl Actor {
         for (step, _) in steps.into_iter().filter(|(_, done)| *done && events) {
             self.tell(ToClient::Event { step, about: open.about(), elapsed_ms, error: None });
         }
-        if let Some(text) = text_asr {
-            self.sentences.note(open.route, &text);
+        if let (Some(text), Some(route)) = (text_asr, open.route) {
+            self.sentences.note(route, &text);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use lingua_core::outcome::MissingReason;
 use lingua_core::session::{Routes, SavedLane, SavedState, SavedUtterance};
-use lingua_core::{Moment, TurnId};
+use lingua_core::{JobId, Moment, TurnId};
 use serde::{Deserialize, Serialize};
 
 /// What is left of a session that ended.
@@ -15,6 +15,9 @@ pub(super) const OVER: &[u8] = b"over";
 #[derive(Serialize, Deserialize)]
 struct Written {
     epoch: u64,
+    /// The epoch before it, whose resume token is still good.
+    #[serde(default)]
+    former: u64,
     next: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     acked: Option<u32>,
@@ -24,6 +27,28 @@ struct Written {
     clients: Vec<(u64, u64)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     open: Vec<WrittenUtterance>,
+    /// The jobs of those that are open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    jobs: Vec<SavedJob>,
+}
+
+/// A job whose ending was not told.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct SavedJob {
+    pub index: u64,
+    pub lane: u8,
+    pub id: JobId,
+    /// For following it through all logs.
+    pub trace: String,
+}
+
+/// What an owner left to the next.
+pub(super) struct SessionLeft {
+    pub state: SavedState,
+    pub former: u64,
+    /// Of the whole session.
+    pub trace: String,
+    pub jobs: Vec<SavedJob>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -67,7 +92,13 @@ impl Clocks {
     }
 }
 
-pub(super) fn write(state: &SavedState, trace: &str, clocks: Clocks) -> Vec<u8> {
+pub(super) fn write(
+    state: &SavedState,
+    former: u64,
+    trace: &str,
+    jobs: &[SavedJob],
+    clocks: Clocks,
+) -> Vec<u8> {
     let lane = |lane: &SavedLane| WrittenLane {
         attempt: lane.attempt,
         told: lane.told,
@@ -85,17 +116,19 @@ pub(super) fn write(state: &SavedState, trace: &str, clocks: Clocks) -> Vec<u8> 
     };
     let written = Written {
         epoch: state.epoch,
+        former,
         next: state.next_index,
         acked: state.acked_seq,
         trace: trace.to_owned(),
         clients: state.client_indices.clone(),
         open: state.open.iter().map(utterance).collect(),
+        jobs: jobs.to_vec(),
     };
     serde_json::to_vec(&written).expect("numbers and words are always JSON")
 }
 
-/// What was written, and the session's trace id. The languages are those that the client names now.
-pub(super) fn read(bytes: &[u8], routes: Routes, clocks: Clocks) -> Option<(SavedState, String)> {
+/// What was written. The languages are those that the client names now.
+pub(super) fn read(bytes: &[u8], routes: Routes, clocks: Clocks) -> Option<SessionLeft> {
     let written: Written = serde_json::from_slice(bytes).ok()?;
     let lane = |lane: WrittenLane| SavedLane {
         attempt: lane.attempt,
@@ -122,7 +155,8 @@ pub(super) fn read(bytes: &[u8], routes: Routes, clocks: Clocks) -> Option<(Save
         client_indices: written.clients,
         open: written.open.into_iter().map(utterance).collect(),
     };
-    Some((state, written.trace))
+    let (former, trace, jobs) = (written.former, written.trace, written.jobs);
+    Some(SessionLeft { state, former, trace, jobs })
 }
 
 #[cfg(test)]
@@ -161,8 +195,9 @@ mod tests {
         };
         let here = Clocks { own: Moment::from_millis(1_000), date: Moment::from_millis(100_000) };
         let there = Clocks { own: Moment::from_millis(70), date: Moment::from_millis(101_000) };
-        let (read_state, trace) =
-            read(&write(&state, "trace", here), routes.clone(), there).unwrap();
+        let left = read(&write(&state, 6, "trace", &[], here), routes.clone(), there).unwrap();
+        let (read_state, trace) = (left.state, left.trace);
+        assert_eq!((left.former, left.jobs), (6, vec![]));
         assert_eq!(trace, "trace");
         assert_eq!(read_state.open[0].deadline, Moment::from_millis(3_070));
         let same = SavedState { open: vec![], ..read_state.clone() };

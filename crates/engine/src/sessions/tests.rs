@@ -153,11 +153,15 @@ fn a_token_is_good_for_its_tenant_and_session_alone() {
     let engine = engine();
     let opening = opening();
     let key = SessionKey::new(opening.tenant.clone(), SessionId::new("s-1").unwrap());
-    let token = engine.sessions.token(&key);
-    assert_eq!(engine.sessions.read_token(&opening, &token), Some(key));
+    let seat = engine.sessions.seat(&key, &opening).unwrap();
+    seat.handle.set_epoch(7);
+    let token = engine.sessions.token(&seat.handle);
+    let read = |opening: &Opening, token: &str| engine.sessions.read_token(opening, token);
+    assert_eq!(read(&opening, &token), Some(Token { key, epoch: 7 }));
     let stranger = Opening { tenant: TenantId::new("other").unwrap(), ..opening.clone() };
-    assert_eq!(engine.sessions.read_token(&stranger, &token), None);
-    for wrong in ["", "s-1", "s-1.", "s-2.".to_owned().as_str(), "é.é"] {
-        assert_eq!(engine.sessions.read_token(&opening, wrong), None, "{wrong}");
+    assert_eq!(read(&stranger, &token), None);
+    let another = token.replace(".7.", ".8.");
+    for wrong in ["", "s-1", "s-1.", "s-1.7.", "s-2.7.00", "é.é.é", another.as_str()] {
+        assert_eq!(read(&opening, wrong), None, "{wrong}");
     }
 }

@@ -29,7 +29,7 @@ pub trait Line: Send {
     fn wake_at(&mut self, due: Option<Instant>);
 
     /// Puts a word in line; never waits. Once more is in line than a client can be expected to
-    /// take, the line ends with [`Bye::SLOW`].
+    /// take, the line ends.
     fn tell(&mut self, word: ToClient<'_>);
 
     /// Says goodbye, behind everything that was told.

@@ -15,15 +15,19 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// Starts this very program as `lingua serve` on a free port.
     pub(crate) fn start(store: &str) -> anyhow::Result<Self> {
-        Self::start_as(&["serve", "--listen", "127.0.0.1:0", "--store", store])
+        Self::start_as(&["serve", "--listen", "127.0.0.1:0", "--store", store], &[])
     }
 
     /// Starts this very program with these arguments, which must greet as `lingua serve` does.
-    pub(crate) fn start_as(arguments: &[&str]) -> anyhow::Result<Self> {
+    pub(crate) fn start_as(
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("this program has no path")?;
         let mut child = Command::new(program)
             .args(arguments)
             .env("LINGUA_LOG", "error")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

@@ -166,7 +166,11 @@ impl Wire {
     }
 
     /// Since when the peer takes nothing of what waits for it.
-    pub(super) fn stalled_since(&self) -> Option<Instant> {
+    pub(super) fn stalled_since(&mut self) -> Option<Instant> {
+        let written = self.peer.written();
+        if let Some(stall) = self.stall.as_mut().filter(|(_, before)| *before != written) {
+            *stall = (Instant::now(), written);
+        }
         self.stall.map(|(since, _)| since)
     }
 

@@ -219,6 +219,7 @@ impl SessionLine {
             }
         };
         if is_final && let Some(bytes) = self.framer.finish() {
+            self.engine.metrics().audio_unframed(bytes);
             let detail = "the utterance ends within a packet, whose beginning is dropped";
             let details = [("bytes", Detail::Number(bytes as u64))];
             let refusal = &Refusal::new(Code::InvalidMessage, detail);
@@ -262,7 +263,7 @@ impl SessionLine {
         }
     }
 
-    fn next_due(&self) -> Instant {
+    fn next_due(&mut self) -> Instant {
         let stalled = self.wire.stalled_since().filter(|_| !self.pressed).map(|at| at + SLOW);
         let dues = [stalled, self.session_due].into_iter().flatten();
         dues.fold(self.next_ping.min(self.alive_at + SILENCE), Instant::min)
@@ -275,7 +276,8 @@ impl Line for SessionLine {
             if let Some(bye) = self.ending.take() {
                 return Poll::Ready(LineEvent::Ended(bye));
             }
-            self.wire.wake_at(self.next_due());
+            let due = self.next_due();
+            self.wire.wake_at(due);
             let event = ready!(self.wire.poll_event(cx, |cx| mailbox.poll_recv(cx)));
             let said = match event {
                 Event::Text(text) => self.on_text(&text),
@@ -311,6 +313,9 @@ impl Line for SessionLine {
     }
 
     fn tell(&mut self, word: ToClient<'_>) {
+        if matches!(word, ToClient::Backpressure { .. }) {
+            self.engine.metrics().pressed();
+        }
         if let ToClient::Opened(opened) = &word {
             self.session_id = opened.session.as_str().to_owned();
         }

@@ -50,3 +50,22 @@ pub async fn a_draining_instance_opens_nothing(on: On) {
     is_result(&client.ending().await.unwrap(), 0);
     stopping.await.unwrap();
 }
+
+pub async fn a_drained_session_goes_on_elsewhere(on: On) {
+    let other = TestApp::start(on, calm()).await;
+    let app = TestApp::over(other.engine.store().clone(), "test-2", calm()).await;
+    let (_a, _b) = (super::worker(&app, "a").await, super::worker(&other, "b").await);
+    let mut client = speaker(&app).await;
+    let id = client.session_id().to_owned();
+    client.marked_sentence(mark(0), 200).await.unwrap();
+    is_result(&client.ending().await.unwrap(), 0);
+    app.stop().await;
+    assert_eq!(client.closed().await.unwrap().code, Some(1001));
+    client.options_mut().url = other.ws("/ws/session");
+    let ack = client.resume().await.unwrap();
+    assert_eq!((ack.recovered, ack.session_id.as_str()), (Some(true), id.as_str()));
+    assert_eq!(ack.next_index, Some(1));
+    client.marked_sentence(mark(1), 200).await.unwrap();
+    is_result(&client.ending().await.unwrap(), 1);
+    super::finish(other, client).await;
+}

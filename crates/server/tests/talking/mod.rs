@@ -88,6 +88,8 @@ macro_rules! conversations {
                 a_client_that_cannot_come_back_leaves_only_what_it_finished,
                 another_instance_goes_on_with_the_session,
                 an_unfinished_sentence_goes_on_after_the_resume,
+                a_session_goes_there_and_back_again,
+                a_token_is_good_for_the_next_line_and_no_more,
             }
             breaking {
                 a_flood_is_slowed_down_and_loses_nothing,
@@ -97,6 +99,7 @@ macro_rules! conversations {
             draining {
                 a_drain_ends_what_was_said_and_closes,
                 a_draining_instance_opens_nothing,
+                a_drained_session_goes_on_elsewhere,
             }
         }
     };

@@ -184,3 +184,48 @@ pub async fn another_instance_goes_on_with_the_session(on: On) {
     other.finish().await;
     app.finish().await;
 }
+
+pub async fn a_session_goes_there_and_back_again(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let other = TestApp::over(app.engine.store().clone(), "test-2", calm()).await;
+    let (_a, _b) = (worker(&app, "a").await, worker(&other, "b").await);
+    let mut client = speaker(&app).await;
+    let id = client.session_id().to_owned();
+    for (n, there) in [&app, &other, &app, &other].into_iter().enumerate() {
+        client.reset().await;
+        client.options_mut().url = there.ws("/ws/session");
+        let ack = client.resume().await.unwrap();
+        assert_eq!((ack.recovered, ack.session_id.as_str()), (Some(true), id.as_str()), "{n}");
+        client.marked_sentence(mark(n as u32), 200).await.unwrap();
+        is_result(&client.ending().await.unwrap(), n as u64);
+    }
+    client.report().ensure_clean().unwrap();
+    client.close_session("done").await.unwrap();
+    client.next_of("session_close_ack").await.unwrap();
+    eventually("all owners are gone", || {
+        app.engine.sessions.count() + other.engine.sessions.count() == 0
+    })
+    .await;
+    other.finish().await;
+    app.finish().await;
+}
+
+pub async fn a_token_is_good_for_the_next_line_and_no_more(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut client = speaker(&app).await;
+    let (first, id) = (client.ack().resume_token.clone().unwrap(), client.session_id().to_owned());
+    for _ in 0..2 {
+        client.reset().await;
+        let ack = client.resume().await.unwrap();
+        assert_eq!(ack.recovered, Some(true));
+        assert_ne!(ack.resume_token.as_ref(), Some(&first), "every line has its own");
+    }
+    // The first token is two lines old: whoever comes with it is not the client.
+    let thief = speaker_with(options(&app).init_with(json!({"resume_token": first}))).await;
+    assert_eq!(thief.ack().recovered, Some(false));
+    assert_ne!(thief.session_id(), id);
+    client.heartbeat().await.unwrap();
+    client.next_of("server_heartbeat").await.unwrap();
+    drop(thief);
+    app.stop().await;
+}

@@ -45,6 +45,8 @@ pub(super) struct Worker {
     leave_by: Option<Instant>,
     /// All is said, and endings are awaited until then.
     wait_until: Option<Instant>,
+    /// The last utterance that anything was told of.
+    last_index: Option<u64>,
 }
 
 /// How the service on one connection ended.
@@ -76,6 +78,7 @@ impl Worker {
             next_heartbeat: now + HEARTBEAT,
             leave_by: None,
             wait_until: None,
+            last_index: None,
         }
     }
 
@@ -88,6 +91,7 @@ impl Worker {
         let again = lock(&self.session).opened(&ack);
         again.into_iter().for_each(|frame| put(&mut link, frame));
         if ack.recovered != Some(true) {
+            self.last_index = None;
             self.speaking.repeat_sentence(Instant::now());
         }
         self.heartbeat_every =
@@ -177,8 +181,8 @@ impl Worker {
         }
         if let Some(leave_by) = self.leave_by {
             // What is open may still end here; what is not said yet is said elsewhere.
-            let over = self.open() == 0 || now >= leave_by;
-            return over.then_some(End::Leaves);
+            let ended = self.open() == 0 && self.all_told();
+            return (ended || now >= leave_by).then_some(End::Leaves);
         }
         while let Some((due, since)) = self.speaking.take(now, self.open() == 0) {
             self.tell(Happening::Late(now.duration_since(since).as_micros() as u64));
@@ -234,6 +238,7 @@ impl Worker {
             (self.watcher)(at_us, Happening::Answered(answered));
         }
         (self.watcher)(at_us, Happening::Message(&message));
+        self.last_index = self.last_index.max(message["utterance_index"].as_u64());
         match message["type"].as_str() {
             Some("backpressure") => self.obey(&message),
             Some("error") => {
@@ -280,6 +285,11 @@ impl Worker {
         if timeout(CLOSE_LIMIT.min(HANDSHAKE_LIMIT), ended).await.is_ok() {
             link.close(1000, "").await;
         }
+    }
+
+    /// Everything that the scheduler told of has ended: it may have cut what was being said.
+    fn all_told(&self) -> bool {
+        self.last_index.is_none_or(|last| lock(&self.session).checker.next_index() > last)
     }
 
     fn open(&self) -> usize {
