@@ -205,6 +205,14 @@ pub struct NodeProfile {
     pub tenants: Option<BTreeSet<TenantId>>,
     /// Only jobs that name this node.
     pub private: bool,
+    /// What its agent understands, as bits that only the scheduler's instances read.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub agent: u8,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_zero(bits: &u8) -> bool {
+    *bits == 0
 }
 
 impl NodeProfile {
@@ -228,7 +236,7 @@ impl NodeProfile {
         let spoken = if tts.is_empty() { &semantic } else { &tts };
         let nmt = nmt.unwrap_or_else(|| NmtPairs::Product(semantic.clone(), spoken.clone()));
         let asr = asr.unwrap_or_else(|| semantic.clone());
-        Ok(NodeProfile { asr, semantic, nmt, tts, services, max_slots, tenants, private })
+        Ok(NodeProfile { asr, semantic, nmt, tts, services, max_slots, tenants, private, agent: 0 })
     }
 
     /// Whether the service is there as far as the node says.

@@ -193,6 +193,14 @@ impl Dispatcher {
         if own && record.state == JobState::Done { Ok(()) } else { Err(stale()) }
     }
 
+    /// Something happened to an attempt of a job of this instance.
+    pub(crate) fn tell(&self, id: &JobId, event: JobEvent) {
+        let told = self.registry.get(id).is_some_and(|job| job.tell(event));
+        if !told {
+            self.shared.metrics.stale("far");
+        }
+    }
+
     /// Jobs that are open now.
     pub fn open_jobs(&self) -> Vec<Arc<Job>> {
         self.registry.open()

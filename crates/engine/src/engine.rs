@@ -4,11 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use lingua_store::{Backend, Clock, Instance, Status};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::audio::Audio;
 use crate::chance::Chance;
+use crate::cluster::bodies::Fetch;
+use crate::cluster::post::Post;
+use crate::cluster::{Cluster, Inflow, JoinError};
 use crate::dispatch::{Dispatcher, Waiting};
 use crate::fleet::FleetView;
 use crate::metrics::Metrics;
@@ -31,15 +37,19 @@ pub struct Engine {
     pub sessions: Arc<Sessions>,
     /// Audio handed in ahead of its job.
     pub audio: Arc<Audio>,
+    cluster: Arc<Cluster>,
     draining: Arc<AtomicBool>,
-    _clockwork: Arc<Clockwork>,
+    clockwork: Arc<Clockwork>,
 }
 
-struct Clockwork(Vec<JoinHandle<Option<()>>>);
+struct Clockwork(Mutex<Vec<JoinHandle<Option<()>>>>);
+
+/// Endings that wait to be brought to where somebody wants them.
+const STRAYS: usize = 4_096;
 
 impl Drop for Clockwork {
     fn drop(&mut self) {
-        for task in &self.0 {
+        for task in &*self.0.lock() {
             task.abort();
         }
     }
@@ -66,7 +76,10 @@ impl Engine {
     /// An engine over this store, under this name, with its clockwork running. `secret` is what the
     /// instances of one store agreed on.
     pub fn start(store: Backend, instance: Instance, settings: Settings, secret: Secret) -> Self {
-        let metrics = Metrics::default();
+        let metrics = Arc::new(Metrics::default());
+        let (post, bounced) =
+            Post::new(instance.clone(), store.clone(), Chance, Arc::clone(&metrics));
+        let (strays, stray) = mpsc::channel(STRAYS);
         let waiting = Arc::new(Waiting::new(settings.waiting, metrics.waiting.clone()));
         let shared = Arc::new(Shared {
             settings,
@@ -77,26 +90,63 @@ impl Engine {
             secret,
             fleet: FleetView::default(),
             metrics,
+            post,
+            strays,
         });
         let nodes = Arc::new(Nodes::new(Arc::clone(&shared), Arc::clone(&waiting)));
         let jobs = Arc::new(Dispatcher::new(Arc::clone(&shared), Arc::clone(&nodes), waiting));
         let sessions = Arc::new(Sessions::new(Arc::clone(&shared), Arc::clone(&jobs)));
-        let clockwork = Clockwork(vec![
+        let clockwork = Clockwork(Mutex::new(vec![
             tasks::spawn("secret", shared.secret.clone().keep(shared.store.clone())),
             tasks::spawn("nodes", Arc::clone(&nodes).watch()),
             tasks::spawn("lines", Arc::clone(&jobs).watch_lines()),
             tasks::spawn("deadlines", Arc::clone(&jobs).sweep()),
             tasks::spawn("sessions", Arc::clone(&sessions).keep()),
-        ]);
+        ]));
+        let cluster = Cluster::new(
+            Arc::clone(&shared),
+            Arc::clone(&nodes),
+            Arc::clone(&jobs),
+            Arc::clone(&sessions),
+        );
+        let inflow = Inflow { bounced, strays: stray };
+        let back = tasks::spawn("words back", Arc::clone(&cluster).take_back(inflow));
+        clockwork.0.lock().push(back);
         Engine {
+            cluster,
             audio: Arc::new(Audio::new(Arc::clone(&shared))),
             shared,
             nodes,
             jobs,
             sessions,
             draining: Arc::default(),
-            _clockwork: Arc::new(clockwork),
+            clockwork: Arc::new(clockwork),
         }
+    }
+
+    /// Becomes one of the instances of its store: others reach it at `address`, and it fetches from
+    /// them by `fetch`. Until then it has its own nodes and sessions only.
+    pub async fn join(&self, address: &str, fetch: Arc<dyn Fetch>) -> Result<(), JoinError> {
+        self.shared.post.set_fetch(fetch);
+        self.cluster.announce(address).await?;
+        let cluster = || Arc::clone(&self.cluster);
+        self.clockwork.0.lock().extend([
+            tasks::spawn("presence", cluster().present(address.to_owned())),
+            tasks::spawn("inbox", cluster().receive()),
+            tasks::spawn("fleet feed", cluster().follow()),
+            tasks::spawn("heir", cluster().inherit()),
+        ]);
+        Ok(())
+    }
+
+    /// A body that another instance was told the name of.
+    pub fn body(&self, name: &str) -> Option<Bytes> {
+        self.shared.post.bodies.get(name)
+    }
+
+    /// The other instances that are alive, and where.
+    pub fn peers(&self) -> Vec<(Instance, String)> {
+        self.shared.post.peers()
     }
 
     /// The store it works on.
@@ -163,6 +213,7 @@ impl Engine {
         let left = end.saturating_duration_since(tokio::time::Instant::now());
         self.jobs.end_within(left).await;
         self.sessions.end_within(LAST_WORDS).await;
+        self.cluster.withdraw().await;
     }
 }
 

@@ -11,9 +11,10 @@ use lingua_core::eligibility::Need;
 use lingua_core::outcome::Code;
 use lingua_core::select::Heard;
 use lingua_core::{JobId, NodeId, SessionId, SessionKey, TurnId};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 
+use crate::cluster::remote::Ears;
 use crate::dispatch::JobEvent;
 use crate::sessions::mail::Observer;
 
@@ -60,7 +61,8 @@ pub struct Past {
 }
 
 /// What is to be done, as the node is told. Immutable, so that a retry has something to send.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Work {
     /// The utterance's number within its session.
     pub utterance_index: u64,
@@ -74,7 +76,8 @@ pub struct Work {
     pub features: Option<Json>,
     /// Passed on; the door fills it in where the caller left it out.
     pub pipeline: Option<Json>,
-    /// The speech.
+    /// The speech. It goes to other instances by a way of its own.
+    #[serde(skip)]
     pub audio: Bytes,
     /// `opus`, `pcm16`, …
     pub audio_format: String,
@@ -132,7 +135,7 @@ pub struct Assign {
 
 /// Whom to tell that an assign is on the wire; nobody, if the node says itself that it has it.
 #[derive(Default)]
-pub struct Receipt(pub(crate) Option<mpsc::Sender<JobEvent>>);
+pub struct Receipt(pub(crate) Option<Ears>);
 
 impl Assign {
     /// Whether anybody waits to hear that it is on the wire.

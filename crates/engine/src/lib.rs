@@ -8,6 +8,7 @@
 //! - [`nodes`]: who is connected, their records and their word about jobs.
 //! - [`dispatch`]: how a job finds a node and ends.
 //! - [`sessions`]: people speak, and every sentence comes back.
+//! - [`cluster`]: other instances.
 //! - [`audio`]: audio handed in ahead of its job.
 //! - [`explain`]: why things are as they are.
 //! - [`fleet`], [`secret`], [`metrics`]: what they share.
@@ -19,6 +20,7 @@ pub mod engine;
 pub mod nodes;
 pub mod dispatch;
 pub mod sessions;
+pub mod cluster;
 pub mod audio;
 pub mod explain;
 pub mod fleet;

@@ -49,6 +49,8 @@ pub struct Metrics {
     session_ignored: By,
     resumed: By,
     opened: By,
+    bus: By,
+    pub(crate) peers: Gauge,
     /// Handles that are used for every job, found once.
     pub(crate) granted: Counter,
     /// Read by the dashboard of the process itself.
@@ -206,6 +208,12 @@ impl Default for Metrics {
                 "Wishes to open a session, by what became of them",
                 By::default()
             ),
+            bus: metric!(
+                "bus_words",
+                "Words between instances: sent, received, or bounced for want of a receiver",
+                By::default()
+            ),
+            peers: metric!("peers", "Other instances that are alive", Gauge::default()),
             stale_total: AtomicU64::new(0),
             reserve,
             ended,
@@ -271,6 +279,18 @@ impl Metrics {
 
     pub(crate) fn opened(&self, outcome: &'static str) {
         self.opened.get_or_create(&[("outcome", outcome)]).inc();
+    }
+
+    pub(crate) fn bus_sent(&self, words: u64) {
+        self.bus.get_or_create(&[("what", "sent")]).inc_by(words);
+    }
+
+    pub(crate) fn bus_received(&self, words: u64) {
+        self.bus.get_or_create(&[("what", "received")]).inc_by(words);
+    }
+
+    pub(crate) fn bus_bounced(&self) {
+        self.bus.get_or_create(&[("what", "bounced")]).inc();
     }
 
     pub(crate) fn set_nodes(&self, counts: [i64; Health::ALL.len()]) {

@@ -1,6 +1,7 @@
 //! The nodes that are connected to this instance: their life, their records, their word about jobs.
 //!
 //! - `state`: one node. `breaker`, `trust`: what it gets after failures and successes.
+//! - `elsewhere`: nodes whose connection another instance has.
 //! - `records`: keeping the store's record of it true.
 //! - `reports`: what it says about jobs, fenced before it has any effect.
 //!
@@ -9,6 +10,7 @@
 //! of a node wins; the older one is told so and has no further effect.
 
 mod breaker;
+mod elsewhere;
 mod records;
 mod reports;
 mod state;
@@ -33,6 +35,7 @@ use parking_lot::RwLock;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::cluster::remote::Outbox;
 use crate::dispatch::{JobEvent, Waiting};
 use crate::job::{Refusal, ToNode};
 use crate::shared::Shared;
@@ -71,6 +74,34 @@ pub struct Supports {
 }
 
 impl Supports {
+    /// As bits, for other instances.
+    pub(crate) fn bits(self) -> u8 {
+        let all = [
+            self.ack,
+            self.cancel,
+            self.binary_audio,
+            self.audio_ref,
+            self.tokens,
+            self.progress,
+            self.result_ack,
+        ];
+        (0..).zip(all).map(|(at, set)| u8::from(set) << at).sum()
+    }
+
+    /// What such bits stand for.
+    pub(crate) fn from_bits(bits: u8) -> Self {
+        let set = |at: u8| bits & (1 << at) != 0;
+        Supports {
+            ack: set(0),
+            cancel: set(1),
+            binary_audio: set(2),
+            audio_ref: set(3),
+            tokens: set(4),
+            progress: set(5),
+            result_ack: set(6),
+        }
+    }
+
     /// Whether it listed anything at all; an older agent lists nothing.
     pub fn any(self) -> bool {
         self != Supports::default()
@@ -185,7 +216,7 @@ impl Nodes {
         let settings = &self.shared.settings;
         let Register { node: id, declaration, health, supports, out, reports, running, detail } =
             wish;
-        let profile = profile_of(declaration)?;
+        let profile = profile_of(declaration, supports)?;
         let known = self.get(&id);
         if known.as_ref().is_some_and(|node| node.lock().order == Order::Block) {
             return Err(Refusal::new(Code::Forbidden, "an administrator blocked this node"));
@@ -200,7 +231,7 @@ impl Nodes {
         let link = Link {
             serial: over
                 .map_or_else(|| self.serials.fetch_add(1, Ordering::Relaxed) + 1, |c| c.serial),
-            out,
+            out: Outbox::Here(out),
             supports,
         };
         let now = Instant::now();
@@ -233,6 +264,7 @@ impl Nodes {
             done: 0,
             failed: 0,
             gone_at: None,
+            elsewhere: None,
         };
         // The record is written before the node counts here: a store that is down refuses it.
         let vitals = {
@@ -266,7 +298,7 @@ impl Nodes {
             }
             Err(error) => return Err(Refusal::store_down(&error)),
         };
-        let resumed = known.is_some();
+        let resumed = known.as_ref().is_some_and(|node| node.lock().elsewhere.is_none());
         let node = {
             let mut table = self.table.write();
             let made = || Arc::new(NodeState::new(id.clone(), fresh()));
@@ -285,6 +317,7 @@ impl Nodes {
                 tracing::info!(node.id = %id, "a newer connection of the node took over");
             }
             inner.epoch = epoch;
+            inner.elsewhere = None;
             (inner.profile, inner.version) = (Arc::clone(&profile), version);
             (inner.declared, inner.overloaded, inner.reports) = (health, false, reports);
             inner.heartbeat = heartbeat;
@@ -313,7 +346,9 @@ impl Nodes {
 
     /// Takes a sign of life. `false` from a connection that is no longer the node's.
     pub fn heartbeat(self: &Arc<Self>, from: &Connection, beat: Heartbeat) -> Result<(), Refusal> {
-        let profile = beat.declaration.map(profile_of).transpose()?;
+        let supports = from.node.lock().link.as_ref().map(|link| link.supports);
+        let profile = |declaration| profile_of(declaration, supports.unwrap_or_default());
+        let profile = beat.declaration.map(profile).transpose()?;
         let limit = self.shared.settings.resource_threshold_percent;
         {
             let mut inner = from.node.lock();
@@ -371,7 +406,7 @@ impl Nodes {
 
     /// What an administrator wants of a node. `None` if there is no such node here.
     pub fn order(self: &Arc<Self>, id: &NodeId, order: Order) -> Option<()> {
-        let node = self.get(id)?;
+        let node = self.get(id).filter(|node| node.lock().elsewhere.is_none())?;
         node.lock().order = order;
         node.lock().todo.beat = true;
         let command = if order == Order::Serve { "resume" } else { "drain" };
@@ -396,7 +431,7 @@ impl Nodes {
     /// The connection that a node's calls over HTTP act for.
     pub fn connection(&self, id: &NodeId) -> Option<Connection> {
         let node = self.get(id)?;
-        let serial = node.lock().link.as_ref()?.serial;
+        let serial = node.lock().link.as_ref().filter(|link| link.out.there().is_none())?.serial;
         Some(Connection { node, serial })
     }
 
@@ -456,7 +491,10 @@ impl Inner {
     }
 }
 
-fn profile_of(declaration: Declaration) -> Result<NodeProfile, Refusal> {
-    NodeProfile::from_declaration(declaration)
-        .map_err(|error: CapabilityError| Refusal::new(Code::InvalidCapability, error.to_string()))
+fn profile_of(declaration: Declaration, supports: Supports) -> Result<NodeProfile, Refusal> {
+    let profile =
+        NodeProfile::from_declaration(declaration).map_err(|error: CapabilityError| {
+            Refusal::new(Code::InvalidCapability, error.to_string())
+        })?;
+    Ok(NodeProfile { agent: supports.bits(), ..profile })
 }

@@ -26,14 +26,15 @@ use futures_util::StreamExt;
 use lingua_core::outcome::Code;
 use lingua_core::session::{self, Routes, Session};
 use lingua_core::time::millis;
-use lingua_core::{Moment, SessionId, SessionKey, TenantId};
+use lingua_core::{JobId, Moment, SessionId, SessionKey, TenantId};
 use lingua_store::Status;
 use lingua_store::nodes::Fenced;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::cluster::words::PeerWord;
 use crate::dispatch::Dispatcher;
-use crate::job::Refusal;
+use crate::job::{Ended, Refusal};
 use crate::shared::Shared;
 use crate::tasks;
 use actor::Actor;
@@ -390,6 +391,11 @@ impl Sessions {
         let Ok(claimed) = owners.claim(&key, instance, self.owner_ttl()).await else {
             return Resumed::No(line, opening);
         };
+        if let Some(before) = claimed.replaced.filter(|before| before != instance) {
+            let (tenant, session) = (key.tenant().clone(), key.session().clone());
+            let word = PeerWord::SessionMoved { tenant, session, epoch: claimed.epoch };
+            let _ = self.shared.post.send(&before, word);
+        }
         // From now on the owner before changes nothing, so this is its last word.
         let saved = match owners.load(&key).await {
             Ok(Some(saved)) => saving::read(&saved, routes, self.clocks()),
@@ -456,6 +462,27 @@ impl Sessions {
                 tracing::debug!(%error, "a session is saved later");
                 SaveOutcome::Failed
             }
+        }
+    }
+
+    /// Tells a session of this instance that one of its jobs is over; gives that back if it is not
+    /// here.
+    pub(crate) fn tell_job(&self, key: &SessionKey, job: JobId, ended: Ended) -> Result<(), Ended> {
+        let handle = self.open.lock().sessions.get(key).cloned();
+        let Some(handle) = handle else { return Err(ended) };
+        let word = Box::new(ToSession::Ended(job, ended));
+        handle.letterbox.try_send(word).map_err(|back| match *back.into_inner() {
+            ToSession::Ended(_, ended) => ended,
+            _ => unreachable!("it is what was sent"),
+        })
+    }
+
+    /// Another instance has a session.
+    pub(crate) fn moved(&self, tenant: TenantId, session: SessionId, epoch: u64) {
+        let key = SessionKey::new(tenant, session);
+        let handle = self.open.lock().sessions.get(&key).cloned();
+        if let Some(handle) = handle.filter(|handle| handle.epoch() < epoch) {
+            let _ = handle.letterbox.try_send(Box::new(ToSession::Superseded));
         }
     }
 

@@ -1,10 +1,14 @@
 //! What every service of one engine has in common.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_store::{Backend, Clock, Instance};
+use tokio::sync::mpsc;
 
 use crate::chance::Chance;
+use crate::cluster::Stray;
+use crate::cluster::post::Post;
 use crate::fleet::FleetView;
 use crate::metrics::Metrics;
 use crate::secret::Secret;
@@ -20,7 +24,11 @@ pub(crate) struct Shared {
     pub chance: Chance,
     pub secret: Secret,
     pub fleet: FleetView,
-    pub metrics: Metrics,
+    pub metrics: Arc<Metrics>,
+    /// The way to other instances.
+    pub post: Arc<Post>,
+    /// Where endings go that nobody here waits for.
+    pub strays: mpsc::Sender<Stray>,
 }
 
 impl Shared {

@@ -1,10 +1,12 @@
 //! The life of `lingua serve`: open the store, listen, serve until told to stop.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use anyhow::Context;
 use lingua_core::InstanceId;
 use lingua_engine::chance::Chance;
+use lingua_engine::cluster::JoinError;
 use lingua_engine::secret::Secret;
 use lingua_engine::{Engine, Settings};
 use lingua_store::memory::MemoryStore;
@@ -12,6 +14,7 @@ use lingua_store::{Backend, Clock, Instance, redis};
 use tokio::net::TcpListener;
 
 use crate::cli::{Failure, Profile, Serve};
+use crate::peers::Peers;
 use crate::shutdown::Signals;
 use crate::workers::Workers;
 
@@ -39,6 +42,11 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
         })?;
         let address = socket.local_addr().context("the listener has no address")?;
         let engine = start_engine(store, &options).await?;
+        let advertised = options.advertise.clone().unwrap_or_else(|| format!("http://{address}"));
+        engine.join(&advertised, Arc::new(Peers::new())).await.map_err(|error| match error {
+            JoinError::Taken { .. } => Failure::refused(error.to_string()),
+            JoinError::Store(_) => Failure::failed(error.to_string()),
+        })?;
         // Before the greeting: whoever has read it may already send a signal.
         let signals = Signals::listen();
         greet(address, loopback, engine.store());

@@ -72,6 +72,10 @@ pub(crate) struct Serve {
     #[arg(long, env = "LINGUA_INSTANCE_ID", value_name = "ID")]
     pub(crate) instance_id: Option<InstanceId>,
 
+    /// Where other instances reach this one, as http://host:port. Without it: where it listens
+    #[arg(long, env = "LINGUA_ADVERTISE", value_name = "URL")]
+    pub(crate) advertise: Option<String>,
+
     /// Timeouts, attempts, waiting and hedging: stable gives nothing up early, fast is for fleets of
     /// quick nodes
     #[arg(long, env = "LINGUA_PROFILE", value_enum, default_value_t = Profile::Stable)]

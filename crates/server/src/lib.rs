@@ -1,7 +1,7 @@
 //! `lingua`: the scheduler of a real-time speech translation platform, and its tools.
 //!
 //! In reading order: [`cli`] (what can be asked for), [`app`] (the life of `lingua serve`),
-//! [`listener`] with its [`workers`], [`http`] and [`ws`] (the doors), [`wire`] (what is said through them), [`shutdown`],
+//! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`],
 //! [`telemetry`], [`bench`], and the commands [`node`], [`hand_in`], [`speak`] and [`load`].
 //!
 //! It is a library with a binary of three lines, so that tests and the binary go through one door:
@@ -13,6 +13,7 @@ mod listener;
 mod workers;
 mod http;
 mod ws;
+mod peers;
 mod wire;
 mod shutdown;
 mod telemetry;
@@ -24,6 +25,7 @@ mod load;
 
 use std::future::Future;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use lingua_engine::Engine;
@@ -60,6 +62,12 @@ pub fn run() -> ExitCode {
 /// Serves an engine on this socket until `stop` resolves. Then no new work is taken, open jobs end,
 /// and after them the connections.
 pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output = ()>) {
+    let address = socket.local_addr().map(|address| format!("http://{address}"));
+    if let Ok(address) = address
+        && let Err(error) = engine.join(&address, Arc::new(peers::Peers::new())).await
+    {
+        tracing::warn!(%error, "this instance stays alone");
+    }
     serve_on(socket, engine, &Places::here(), stop).await;
 }
 

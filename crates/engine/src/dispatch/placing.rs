@@ -18,6 +18,7 @@ use super::run::{MAX_REJECTED, Run, Try};
 use super::slot::{Granted, Slot, release_later};
 use super::waiting::Call;
 use super::{JobEvent, KEEP_RECORD};
+use crate::cluster::remote::Ears;
 use crate::job::{Assign, Ended, Past, Receipt, Refusal};
 use crate::nodes::{Held, INHIBITION, NodeState};
 use crate::secret::token_name;
@@ -470,7 +471,7 @@ impl Run {
         };
         let left = self.deadline.saturating_duration_since(now);
         let now_ms = shared.clock.now().as_millis();
-        let events = self.ears.clone();
+        let events = Ears::Here(self.ears.clone());
         let acks = slot.node.lock().link.as_ref().is_some_and(|link| link.supports.ack);
         let assign = Assign {
             job: wire,
@@ -490,6 +491,7 @@ impl Run {
             index: self.spec.work.utterance_index,
             renewed: now,
             lease: Duration::from_millis(shared.settings.timing.reserve_lease_ms),
+            until: None,
         };
         let node = Arc::clone(&slot.node);
         let supports = match node.send(assign, self.job.id, held) {

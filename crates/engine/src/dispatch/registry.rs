@@ -168,6 +168,12 @@ impl Job {
         })
     }
 
+    /// Tells its actor; `false` if it is over or hears nothing more.
+    pub(super) fn tell(&self, event: JobEvent) -> bool {
+        let events = self.events.lock().clone();
+        events.is_some_and(|events| events.try_send(event).is_ok())
+    }
+
     /// Asks that the job be given up. Of one that is over it means nothing.
     pub fn cancel(&self, reason: &'static str) {
         let Some(events) = self.events.lock().clone() else { return };

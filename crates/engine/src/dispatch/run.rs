@@ -21,6 +21,7 @@ use tokio::time::{Instant, timeout_at};
 use super::registry::{Job, View};
 use super::slot::Slot;
 use super::{Dispatcher, JobEvent};
+use crate::cluster::Stray;
 use crate::job::{Ended, JobSpec, NodeResult, Refusal, Reject, ToNode};
 use crate::nodes::Supports;
 use crate::sessions::mail::JobNews;
@@ -646,8 +647,12 @@ impl Run {
         let size = ended.size();
         let told = self.spec.observer.take().map(|observer| (observer, ended.clone()));
         self.announce(ended);
-        if let Some((observer, ended)) = told {
-            observer.tell(JobNews::Ended(ended)).await;
+        if let Some((observer, ended)) = told
+            && let Err(ended) = observer.end(ended).await
+        {
+            // Its session went to another instance.
+            let (session, job) = (self.spec.session.clone(), self.job.id);
+            let _ = self.d.shared.strays.try_send(Stray::Ended { session, job, ended });
         }
         self.d.registry.ended(self.job.id, size, Instant::now());
         if self.watched {

@@ -65,7 +65,12 @@ impl Dispatcher {
     async fn stop_orphan(&self, assignment: Assignment) -> lingua_store::Result<()> {
         let Assignment { node, token } = assignment;
         let Some(state) = self.nodes.get(&node) else { return Ok(()) };
-        let obeys = state.lock().link.as_ref().is_some_and(|link| link.supports.cancel);
+        // Of a node elsewhere nobody here knows whether it was told.
+        let obeys = state
+            .lock()
+            .link
+            .as_ref()
+            .is_some_and(|link| link.supports.cancel && link.out.there().is_none());
         let job = self.shared.secret.masked(token.job);
         let cancel = ToNode::Cancel { job, attempt: token.attempt, reason: "deadline" };
         if state.tell(cancel) && obeys {

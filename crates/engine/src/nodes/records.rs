@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::state::{Inner, NodeState, Order, Running, Todo};
 use super::{JobEvent, Nodes};
+use crate::cluster::words::PeerWord;
 use crate::job::ToNode;
 use crate::tasks;
 
@@ -31,6 +32,9 @@ impl Nodes {
     pub(crate) fn sync(self: &Arc<Self>, node: &Arc<NodeState>) {
         {
             let mut inner = node.lock();
+            if inner.elsewhere.is_some() {
+                inner.todo = Todo::default();
+            }
             if inner.syncing || !inner.todo.any() {
                 return;
             }
@@ -209,6 +213,13 @@ impl Nodes {
 
     /// A slot of the node is free again: whoever waits gets it.
     pub(crate) fn slot_came_back(&self, node: &NodeState) {
+        // Others may have somebody in line for it, whom nobody here knows of.
+        let full = self.shared.fleet.lock().get(&node.id).is_some_and(|node| node.is_full());
+        if full {
+            for (peer, _) in self.shared.post.peers() {
+                let _ = self.shared.post.send(&peer, PeerWord::SlotFreed { node: node.id.clone() });
+            }
+        }
         if !self.waiting.hand_over(&self.shared.fleet, &node.id) {
             self.shared.fleet.ended(&node.id);
         }
@@ -286,7 +297,8 @@ impl Nodes {
             let (changed, forget, freed) = {
                 let mut inner = node.lock();
                 let mut changed = false;
-                if inner.link.is_some() && !inner.overdue && inner.fresh_until <= now {
+                let here = inner.elsewhere.is_none();
+                if here && inner.link.is_some() && !inner.overdue && inner.fresh_until <= now {
                     inner.overdue = true;
                     tracing::warn!(node.id = %node.id, "heartbeat overdue");
                     changed = true;
@@ -307,7 +319,9 @@ impl Nodes {
                 changed |= gaps != inner.gaps.len();
                 let freed = inner.lapse(now);
                 let gone = inner.gone_at.is_some_and(|at| now - at > FORGET_AFTER);
-                counts[inner.health() as usize] += 1;
+                if here {
+                    counts[inner.health() as usize] += 1;
+                }
                 (changed, gone && inner.held.is_empty() && inner.order == Order::Serve, freed)
             };
             for _ in 0..freed {
@@ -327,6 +341,9 @@ impl Nodes {
     fn forget(self: &Arc<Self>, node: &Arc<NodeState>) {
         self.table.write().remove(&node.id);
         self.shared.fleet.remove(&node.id);
+        if node.lock().elsewhere.is_some() {
+            return;
+        }
         let (nodes, id) = (Arc::clone(self), node.id.clone());
         tasks::spawn("forget a node", async move {
             let _ = nodes.shared.store.nodes.forget(&id, FORGET_AFTER).await;
@@ -363,6 +380,9 @@ impl Inner {
     /// Forgets attempts that were given up and whose leases are over. Says how many.
     fn lapse(&mut self, now: Instant) -> usize {
         let before = self.held.len();
+        for held in self.held.values_mut().filter(|held| held.until.is_some_and(|at| at <= now)) {
+            held.job = None;
+        }
         self.held.retain(|_, held| held.job.is_some() || held.renewed + held.lease > now);
         before - self.held.len()
     }

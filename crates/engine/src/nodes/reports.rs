@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use super::state::{Held, Inner, NodeState};
 use super::{Connection, JobEvent, Nodes};
-use crate::job::{JobReport, JobWord, ToNode};
+use crate::cluster::Stray;
+use crate::job::{JobReport, JobWord, NodeResult, ToNode};
 use crate::secret::token_name;
 use crate::tasks;
 
@@ -44,12 +45,17 @@ impl Nodes {
             self.shared.metrics.stale(kind);
             tracing::debug!(node.id = %from.node.id, job.id = %job, attempt, kind, "stale word");
             let repeats = supports.is_some_and(|supports| supports.result_ack);
-            if is_result
-                && repeats
+            if repeats
                 && let Some(attempt) = attempt
+                && let JobReport::Result(result) = report
             {
-                // It would be sent again and again otherwise.
-                from.node.tell(ToNode::ResultAck { job: masked, attempt });
+                // It may be of an instance that is gone. It is acknowledged once that is clear, and
+                // until then said again and again.
+                let node = from.node.id.clone();
+                let stray = Stray::Result { node, job, attempt, result };
+                if self.shared.strays.try_send(stray).is_err() {
+                    from.node.tell(ToNode::ResultAck { job: masked, attempt });
+                }
             }
             return Heard::Stale;
         };
@@ -67,7 +73,7 @@ impl Nodes {
         };
         let event = match report {
             // Said again and again it must not fill the mailbox: endings have to fit.
-            JobReport::Ack | JobReport::Started if ears.capacity() <= FOR_ENDINGS => {
+            JobReport::Ack | JobReport::Started if !ears.has_room(FOR_ENDINGS) => {
                 return Heard::Taken;
             }
             JobReport::Ack | JobReport::Started => JobEvent::Ack { attempt },
@@ -82,7 +88,7 @@ impl Nodes {
                     drop(inner);
                     self.renew(&from.node, token, lease);
                 }
-                if ears.capacity() <= FOR_ENDINGS {
+                if !ears.has_room(FOR_ENDINGS) {
                     return Heard::Taken;
                 }
                 JobEvent::Partial { attempt, body: Box::new(body) }
@@ -90,6 +96,19 @@ impl Nodes {
             JobReport::Result(result) => {
                 if !supports.any() {
                     inner.close_turn(&job);
+                }
+                if ears.are_far() {
+                    // Whoever has the job sees how it ended; this instance sees how the node does.
+                    let changed = match &result {
+                        NodeResult::Failure { .. } => inner.failure(Instant::now()),
+                        _ => inner.success(&self.shared.settings),
+                    };
+                    inner.todo.beat |= changed;
+                    if changed {
+                        drop(inner);
+                        self.refresh(&from.node);
+                        self.sync(&from.node);
+                    }
                 }
                 JobEvent::Result { attempt, result: Box::new(result) }
             }

@@ -13,13 +13,13 @@ use lingua_core::pool::{self, NodeEntry};
 use lingua_core::{JobId, LeaseToken, ModelId, NodeId};
 use lingua_store::nodes::{ProfileVersion, Vitals};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::breaker::{self, Breaker};
 use super::trust::Trust;
 use super::{NodeDetail, Supports};
-use crate::dispatch::JobEvent;
+use crate::cluster::remote::{Ears, Outbox, There};
+use crate::cluster::words::PeerWord;
 use crate::job::{Assign, ToNode};
 use crate::settings::Settings;
 
@@ -73,6 +73,17 @@ pub(crate) struct Inner {
     pub failed: u64,
     /// When it lost its connection.
     pub gone_at: Option<Instant>,
+    /// Another instance has its connection, and this is what that one says of it.
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// A node of another instance, by that one's word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Elsewhere {
+    /// Slots open to jobs.
+    pub max: u32,
+    /// Where it is in its life.
+    pub health: Health,
 }
 
 /// A connection of a node.
@@ -80,7 +91,7 @@ pub(crate) struct Inner {
 pub(crate) struct Link {
     /// Tells this connection from every other of this process.
     pub serial: u64,
-    pub out: mpsc::Sender<ToNode>,
+    pub out: Outbox,
     pub supports: Supports,
 }
 
@@ -101,13 +112,15 @@ pub(crate) struct Held {
     pub token: LeaseToken,
     pub turn: String,
     /// The job's ears; `None` once it was given up and only its slot is still out.
-    pub job: Option<mpsc::Sender<JobEvent>>,
+    pub job: Option<Ears>,
     /// Which utterance of its session it is.
     pub index: u64,
     /// Its lease was last extended then.
     pub renewed: Instant,
     /// For so long.
     pub lease: Duration,
+    /// After this nobody can want it any more; `None` of a job that is here and ends by itself.
+    pub until: Option<Instant>,
 }
 
 /// What the store is to be told of a node.
@@ -175,6 +188,7 @@ impl NodeState {
         if inner.held.get(job).is_some_and(|held| held.attempt == attempt) {
             inner.held.remove(job);
         }
+        inner.tell_owner(job, attempt, true);
     }
 
     /// The lease of an attempt was extended for so long.
@@ -192,12 +206,21 @@ impl NodeState {
         if let Some(held) = inner.held.get_mut(job).filter(|held| held.attempt == attempt) {
             held.job = None;
         }
+        inner.tell_owner(job, attempt, false);
     }
 }
 
 impl Inner {
     /// Where the node is in its life, by everybody's word.
     pub fn health(&self) -> Health {
+        if let Some(Elsewhere { health, .. }) = self.elsewhere {
+            let paused = matches!(self.breaker.state(), breaker::State::Open { .. });
+            return match health {
+                _ if self.link.is_none() => Health::Offline,
+                Health::Ready if paused => Health::Degraded,
+                health => health,
+            };
+        }
         let served = match (self.order, self.breaker.state()) {
             (Order::Drain | Order::Block, _) => Health::Draining,
             (Order::Serve, breaker::State::Open { .. }) => Health::Degraded,
@@ -212,6 +235,9 @@ impl Inner {
 
     /// Slots open to jobs now.
     pub fn open_slots(&self) -> u32 {
+        if let Some(Elsewhere { max, .. }) = self.elsewhere {
+            return max;
+        }
         match self.breaker.state() {
             breaker::State::Probing => 1,
             _ => self.trust.slots(self.profile.max_slots),
@@ -242,11 +268,24 @@ impl Inner {
             version: pool::ProfileVersion::new(self.version.bits()),
             standing: Standing {
                 health,
-                fresh: self.fresh_until > now,
+                fresh: self.elsewhere.is_some() || self.fresh_until > now,
                 overloaded: self.overloaded,
                 missing_models: self.gaps.iter().map(|(model, _)| model.clone()).collect(),
             },
             usage: None,
+        }
+    }
+
+    /// The other instance that has the node's connection.
+    pub fn there(&self) -> Option<&There> {
+        self.link.as_ref()?.out.there()
+    }
+
+    /// Tells the instance that has the connection that nobody waits for this attempt any more.
+    fn tell_owner(&self, job: &JobId, attempt: u32, over: bool) {
+        if let Some(there) = self.there() {
+            let (node, job) = (there.node.clone(), *job);
+            let _ = there.say(PeerWord::Forget { node, job, attempt, over });
         }
     }
 

@@ -263,6 +263,13 @@ impl Actor {
     fn on_mail(&mut self, mail: ToSession) {
         match mail {
             ToSession::Job(key, news) => self.on_news(key, news),
+            ToSession::Ended(job, ended) => match self.open.iter().find(|open| open.id == job) {
+                Some(open) => {
+                    let key = open.key;
+                    self.on_ended(key, ended);
+                }
+                None => self.service.shared.metrics.session_ignored("no_job"),
+            },
             ToSession::Attach(attach) => self.attach(attach),
             ToSession::Superseded => self.leaving = Some(Leaving::Superseded),
             ToSession::Drain => self.drain(),

@@ -1,6 +1,7 @@
 //! What comes for a session from elsewhere than its client, in a mailbox of bounded size.
 
 use bytes::Bytes;
+use lingua_core::JobId;
 use lingua_core::session::ResultKey;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -29,6 +30,8 @@ pub(crate) fn mailbox() -> (Letterbox, Mailbox) {
 pub enum ToSession {
     /// News of one of its jobs.
     Job(ResultKey, JobNews),
+    /// One of its jobs, of this life or an earlier one, is over elsewhere.
+    Ended(JobId, Ended),
     /// Its client is back on another line.
     Attach(Attach),
     /// Another instance has it.
@@ -101,6 +104,15 @@ impl Observer {
     /// Tells it. Waits for a session whose mailbox is full; one that is over need not hear it.
     pub(crate) async fn tell(&self, news: JobNews) {
         let _ = self.letterbox.send(Box::new(ToSession::Job(self.key, news))).await;
+    }
+
+    /// Tells it how the job ended, or gives that back if there is no such session here any more.
+    pub(crate) async fn end(&self, ended: Ended) -> Result<(), Ended> {
+        let word = Box::new(ToSession::Job(self.key, JobNews::Ended(ended)));
+        self.letterbox.send(word).await.map_err(|back| match *back.0 {
+            ToSession::Job(_, JobNews::Ended(ended)) => ended,
+            _ => unreachable!("it is what was sent"),
+        })
     }
 
     /// Tells it, by a task of its own if it cannot be at once.

@@ -23,9 +23,17 @@ use worker::Worker;
 #[derive(Debug)]
 pub struct AutoSpeaker {
     session: Arc<Mutex<Session>>,
-    stopping: watch::Sender<bool>,
+    stopping: watch::Sender<Stop>,
     ended: watch::Receiver<Option<Ended>>,
     task: JoinHandle<()>,
+}
+
+/// What it was told about ending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Not,
+    AfterSentence,
+    Now,
 }
 
 /// How it ended.
@@ -75,7 +83,7 @@ impl AutoSpeaker {
         watcher: impl FnMut(u64, Happening<'_>) + Send + 'static,
     ) -> anyhow::Result<Self> {
         let session = Arc::new(Mutex::new(Session::new(&options)));
-        let (stopping, stop) = watch::channel(false);
+        let (stopping, stop) = watch::channel(Stop::Not);
         let (ending, ended) = watch::channel(None);
         let mut worker =
             Worker::new(options, script, Arc::clone(&session), stop, Box::new(watcher));
@@ -102,9 +110,14 @@ impl AutoSpeaker {
         lock(&self.session).checker.open()
     }
 
-    /// Has it end the sentence it is in, wait for what is open, and close its session.
+    /// Has it break off the sentence it is in, wait for what is open, and close its session.
     pub fn stop(&self) {
-        self.stopping.send_replace(true);
+        self.stopping.send_replace(Stop::Now);
+    }
+
+    /// The same, but it says its sentence to the end.
+    pub fn stop_after_sentence(&self) {
+        self.stopping.send_replace(Stop::AfterSentence);
     }
 
     /// Waits until it has ended.

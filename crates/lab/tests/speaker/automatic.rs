@@ -130,3 +130,21 @@ async fn a_session_that_was_forgotten_is_named_and_the_script_goes_on() {
     assert_eq!((report.sessions, report.count(Kind::Abandoned)), (2, 1), "{report}");
     assert_eq!(report.results, 1);
 }
+
+#[tokio::test]
+async fn asked_to_stop_after_its_sentence_it_says_its_sentence_to_the_end() {
+    let desk = Desk::open().await;
+    let mut echo = Echo::default();
+    let script = Script::random(8, 1_000).pace(Pace::Times(4.0));
+    let speaking = async {
+        let speaker = AutoSpeaker::start(desk.options(), script).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        speaker.stop_after_sentence();
+        speaker.finished().await.unwrap()
+    };
+    let (report, _) = tokio::join!(speaking, echo.serve(&desk, ALL));
+    report.ensure_clean().unwrap();
+    assert_eq!((report.said, report.results), (1, 1));
+    let bytes: usize = echo.pieces.values().map(|piece| piece.audio.len()).sum();
+    assert!(bytes >= 32_000, "a sentence is at least a second long: {bytes} bytes");
+}

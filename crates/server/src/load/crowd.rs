@@ -62,7 +62,7 @@ impl Crowd {
         Self { stop, thread }
     }
 
-    /// Has all end their sentences and waits for what is open.
+    /// Has all say their sentences to the end and waits for what is open.
     pub async fn finish(self) -> anyhow::Result<Told> {
         self.stop.send_replace(true);
         let joined = tokio::task::spawn_blocking(move || self.thread.join()).await?;
@@ -99,7 +99,7 @@ async fn one(
     let ended = tokio::select! {
         ended = speaker.ended() => ended,
         () = told_to_stop(&mut stop) => {
-            speaker.stop();
+            speaker.stop_after_sentence();
             let ended = timeout(PATIENCE + OPEN_LIMIT, speaker.ended()).await;
             ended.unwrap_or_else(|_| Ended::GivenUp("its endings did not come".to_owned()))
         }

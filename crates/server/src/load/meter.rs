@@ -134,7 +134,7 @@ impl Meter {
         }
     }
 
-    /// The speakers are told to stop: what they say from now on, all at once, says nothing.
+    /// The speakers are told to stop: from now on they are not all speaking.
     pub fn stop(&self) {
         self.0.lock().steady_us.1 = monotonic_us();
     }

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use lingua_core::NodeId;
+use lingua_core::node::Health;
 use lingua_engine::secret::Secret;
 use lingua_engine::{Engine, Settings};
 use lingua_lab::RedisServer;
@@ -25,6 +26,16 @@ use tokio::task::JoinHandle;
 pub enum On {
     Memory,
     Redis,
+    /// Nodes on one instance, everybody else on another, over one embedded store.
+    FarMemory,
+    /// The same over a real redis-server.
+    FarRedis,
+}
+
+impl On {
+    fn is_far(self) -> bool {
+        matches!(self, On::FarMemory | On::FarRedis)
+    }
 }
 
 /// A scheduler in this process.
@@ -35,6 +46,8 @@ pub struct TestApp {
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<()>>,
     finished: bool,
+    /// The instance that the nodes are on, if it is another one.
+    far: Option<Box<TestApp>>,
 }
 
 /// Settings under which nothing is believed slowly and nothing takes long.
@@ -59,8 +72,14 @@ pub fn quick() -> Settings {
 impl TestApp {
     pub async fn start(on: On, settings: Settings) -> Self {
         let (store, redis) = open(on).await;
-        let mut app = TestApp::over(store, "test-1", settings).await;
+        let mut app = TestApp::over(store.clone(), "test-1", settings.clone()).await;
         app.redis = redis;
+        if on.is_far() {
+            let far = Box::pin(TestApp::over(store, "far-1", settings)).await;
+            let met = || app.engine.peers().len() == 1 && far.engine.peers().len() == 1;
+            assert!(wait_until(Duration::from_secs(5), met).await, "they do not see each other");
+            app.far = Some(Box::new(far));
+        }
         app
     }
 
@@ -76,7 +95,7 @@ impl TestApp {
             let _ = stopped.await;
         }));
         let (stop, serving) = (Some(stop), Some(serving));
-        TestApp { engine, address, redis: None, stop, serving, finished: false }
+        TestApp { engine, address, redis: None, stop, serving, finished: false, far: None }
     }
 
     pub fn http(&self, path: &str) -> String {
@@ -84,7 +103,15 @@ impl TestApp {
     }
 
     pub fn ws(&self, path: &str) -> String {
-        format!("ws://{}{path}", self.address)
+        let there = self.far.as_ref().filter(|_| path == "/ws/node");
+        format!("ws://{}{path}", there.map_or(self.address, |far| far.address))
+    }
+
+    /// Waits until this instance has heard of a node that just registered, here or elsewhere.
+    pub async fn meets(&self, node: &str) {
+        let id = NodeId::new(node).unwrap();
+        let met = || self.engine.node_view(&id).is_some_and(|view| view.health == Health::Ready);
+        let _ = wait_until(Duration::from_secs(2), met).await;
     }
 
     /// Slots taken on a node, by the store's word.
@@ -127,6 +154,9 @@ impl TestApp {
         if let Some(serving) = self.serving.take() {
             tokio::time::timeout(Duration::from_secs(15), serving).await.unwrap().unwrap();
         }
+        if let Some(far) = self.far.take() {
+            Box::pin(far.finish()).await;
+        }
     }
 
     /// Ends the scheduler as a signal would, whatever is under way.
@@ -136,6 +166,9 @@ impl TestApp {
             let _ = stop.send(());
             tokio::time::timeout(Duration::from_secs(60), serving).await.unwrap().unwrap();
         }
+        if let Some(far) = self.far.take() {
+            Box::pin(far.stop()).await;
+        }
     }
 
     /// Ends the scheduler of a test that leaves things over on purpose.
@@ -143,6 +176,9 @@ impl TestApp {
         self.finished = true;
         if let Some(serving) = self.serving.take() {
             serving.abort();
+        }
+        if let Some(far) = self.far.take() {
+            far.abandon();
         }
     }
 }
@@ -167,8 +203,8 @@ fn show_logs() {
 /// A fresh store.
 pub async fn open(on: On) -> (Backend, Option<RedisServer>) {
     match on {
-        On::Memory => (MemoryStore::open(Clock::system()), None),
-        On::Redis => {
+        On::Memory | On::FarMemory => (MemoryStore::open(Clock::system()), None),
+        On::Redis | On::FarRedis => {
             let server = RedisServer::start().await.unwrap();
             let store = redis::open(&server.url(), redis::Options::default()).await.unwrap();
             (store, Some(server))

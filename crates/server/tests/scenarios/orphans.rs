@@ -81,7 +81,7 @@ pub async fn a_job_whose_instance_died_is_ended_by_another_at_its_deadline(on: O
     let left = survivors[1].used("a").await;
     assert_eq!(left, 1, "nobody could tell the node to stop, so its slot is left to lapse");
     for app in survivors {
-        app.finish().await;
+        app.stop().await;
     }
 }
 
@@ -90,11 +90,11 @@ pub async fn a_job_of_another_instance_is_not_begun_a_second_time(on: On) {
     let one = TestApp::over(store.clone(), "one", calm()).await;
     let two = TestApp::over(store, "two", calm()).await;
     let mut node = FakeNode::scripted(options(&one, "a")).await.unwrap();
-    let mut other = FakeNode::scripted(options(&two, "b")).await.unwrap();
     let spec = job().spec(&one);
     let twin = lingua_engine::job::JobSpec { id: spec.id, ..job().spec(&two) };
     let first = one.engine.jobs.submit(spec).unwrap();
     let assign = take(&mut node).await;
+    let mut other = FakeNode::scripted(options(&two, "b")).await.unwrap();
     let second = two.engine.jobs.submit(twin).unwrap();
     second.until(|_| false).await;
     let elsewhere = second.view().elsewhere.unwrap();

@@ -35,6 +35,7 @@ pub async fn who_reads_nothing_is_let_go_and_delays_nobody(on: On) {
     let behaviour = Behaviour { tts_audio_bytes: 600_000, ..Behaviour::default() };
     let _node =
         FakeNode::connect(node_options(&app, "a").max_jobs(16).behaviour(behaviour)).await.unwrap();
+    app.meets("a").await;
     let stuck = speaker_with(options(&app).without("resume")).await;
     stuck.stop_reading().await.unwrap();
     for n in 0..20 {

@@ -14,7 +14,7 @@ use crate::app::{On, TestApp};
 
 /// A node whose assigns carry their audio in the text.
 async fn listener(app: &TestApp, id: &str) -> lingua_lab::ScriptedNode {
-    node_with(node_options(app, id).without("binary_audio")).await
+    node_with(app, node_options(app, id).without("binary_audio")).await
 }
 
 pub async fn a_sentence_goes_to_a_node_and_comes_back(on: On) {
@@ -273,7 +273,7 @@ pub async fn languages_change_between_sentences(on: On) {
 
 pub async fn two_languages_go_to_a_node_that_can_both(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let _one_way = node_with(node_options(&app, "one-way").pairs(&[("en", "zh")])).await;
+    let _one_way = node_with(&app, node_options(&app, "one-way").pairs(&[("en", "zh")])).await;
     let mut both = node(&app, "both").await;
     let mut client = speaker_with(options(&app).two_way("en", "zh")).await;
     client.marked_sentence(mark(1), 300).await.unwrap();

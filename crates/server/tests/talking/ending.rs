@@ -151,7 +151,7 @@ pub async fn when_all_is_busy_the_ending_says_so(on: On) {
     settings.timing.exec_max_ms = 2_500;
     settings.timing.deadline_ms = 5_000;
     let app = TestApp::start(on, settings).await;
-    let mut node = node_with(node_options(&app, "a").max_jobs(1)).await;
+    let mut node = node_with(&app, node_options(&app, "a").max_jobs(1)).await;
     let mut client = speaker(&app).await;
     client.marked_sentence(mark(0), 200).await.unwrap();
     let assign = take(&mut node).await;

@@ -164,11 +164,13 @@ pub async fn speaker_with(options: SpeakerOptions) -> Speaker {
 
 /// A node that does nothing but what the scenario says.
 pub async fn node(app: &TestApp, id: &str) -> ScriptedNode {
-    node_with(node_options(app, id)).await
+    node_with(app, node_options(app, id)).await
 }
 
-pub async fn node_with(options: NodeOptions) -> ScriptedNode {
-    FakeNode::scripted(options).await.unwrap()
+pub async fn node_with(app: &TestApp, options: NodeOptions) -> ScriptedNode {
+    let node = FakeNode::scripted(options).await.unwrap();
+    app.meets(node.node_id()).await;
+    node
 }
 
 /// A current agent with four slots that serves English and Chinese.
@@ -181,7 +183,9 @@ pub fn node_options(app: &TestApp, id: &str) -> NodeOptions {
 
 /// A node that answers by itself, at once.
 pub async fn worker(app: &TestApp, id: &str) -> FakeNode {
-    FakeNode::connect(node_options(app, id)).await.unwrap()
+    let node = FakeNode::connect(node_options(app, id)).await.unwrap();
+    app.meets(id).await;
+    node
 }
 
 /// The next assign, acked.

@@ -51,7 +51,7 @@ pub async fn speech_is_acknowledged_when_a_node_has_it(on: On) {
 
 pub async fn speech_sent_again_is_joined_without_doubling(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = node_with(node_options(&app, "a").without("binary_audio")).await;
+    let mut node = node_with(&app, node_options(&app, "a").without("binary_audio")).await;
     let mut client = speaker(&app).await;
     let said = speech(Codec::Opus, 1, 1_000);
     let pieces = Codec::Opus.pieces(&said, 100);
@@ -74,7 +74,7 @@ pub async fn speech_sent_again_is_joined_without_doubling(on: On) {
 
 pub async fn an_unfinished_sentence_goes_on_after_the_resume(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = node_with(node_options(&app, "a").without("binary_audio")).await;
+    let mut node = node_with(&app, node_options(&app, "a").without("binary_audio")).await;
     let mut client = speaker_with(options(&app).pause_ms(300)).await;
     let said = speech(Codec::Opus, 1, 600);
     let pieces = Codec::Opus.pieces(&said, 300);

@@ -140,7 +140,14 @@ impl Speaking {
         }
     }
 
-    /// Begins no other sentence; `true` if it was within one, which then needs its final.
+    /// Begins no other sentence.
+    pub fn stop_between(&mut self) {
+        if !matches!(self.now, Place::Sentence { .. }) {
+            self.now = Place::End;
+        }
+    }
+
+    /// Says nothing more; `true` if it was within one, which then needs its final.
     pub fn stop(&mut self) -> bool {
         matches!(std::mem::replace(&mut self.now, Place::End), Place::Sentence { next: 1.., .. })
     }
@@ -242,6 +249,8 @@ mod tests {
             speaking.take(after(1100), false),
             Some((Due::Piece { first: true, .. }, _))
         ));
+        speaking.stop_between();
+        assert!(!speaking.is_over());
         assert!(speaking.stop());
         assert!(speaking.is_over() && !speaking.stop());
     }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::speaking::{Due, Speaking};
-use super::{Ended, Happening, Watcher};
+use super::{Ended, Happening, Stop, Watcher};
 use crate::clock::epoch_ms;
 use crate::link::{Closed, ConnectError, HANDSHAKE_LIMIT, Heard, Link};
 use crate::monotonic_us;
@@ -36,7 +36,7 @@ pub(super) struct Worker {
     options: SpeakerOptions,
     script: Script,
     session: Arc<Mutex<Session>>,
-    stop: watch::Receiver<bool>,
+    stop: watch::Receiver<Stop>,
     watcher: Watcher,
     speaking: Speaking,
     heartbeat_every: Duration,
@@ -62,7 +62,7 @@ impl Worker {
         options: SpeakerOptions,
         script: Script,
         session: Arc<Mutex<Session>>,
-        stop: watch::Receiver<bool>,
+        stop: watch::Receiver<Stop>,
         watcher: Watcher,
     ) -> Self {
         let now = Instant::now();
@@ -176,8 +176,12 @@ impl Worker {
     /// Does what is due now.
     fn work(&mut self, link: &mut Link) -> Option<End> {
         let now = Instant::now();
-        if *self.stop.borrow_and_update() && self.speaking.stop() {
-            self.finish_sentence(link);
+        let stop = *self.stop.borrow_and_update();
+        match stop {
+            Stop::Not => {}
+            Stop::AfterSentence => self.speaking.stop_between(),
+            Stop::Now if self.speaking.stop() => self.finish_sentence(link),
+            Stop::Now => {}
         }
         if let Some(leave_by) = self.leave_by {
             // What is open may still end here; what is not said yet is said elsewhere.

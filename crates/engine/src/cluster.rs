@@ -1,0 +1,145 @@
+//! Many instances: any client, any node, any instance.
+//!
+//! Every instance says that it lives and where, reads what the store knows of all nodes, and takes
+//! words of the others out of its inbox. A node of another instance is chosen as one's own is; only
+//! what goes to it and comes from it takes the way over its instance. Speech and results go directly
+//! from one instance to the other, never through the store.
+//!
+//! - [`words`]: what is said. [`post`]: the way out. [`bodies`]: speech and results.
+//! - [`remote`]: what is here for this instance and there for another.
+//! - `inbox`: the way in. `feed`: who is there. `strays`: results whose instance or session is gone.
+
+pub(crate) mod words;
+pub mod bodies;
+pub(crate) mod post;
+pub(crate) mod remote;
+mod feed;
+mod inbox;
+mod strays;
+
+pub(crate) use strays::Stray;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lingua_core::JobId;
+use lingua_store::bus::Announce;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use crate::dispatch::Dispatcher;
+use crate::nodes::Nodes;
+use crate::sessions::Sessions;
+use crate::shared::Shared;
+use post::Bounced;
+
+/// An instance that has not said so for this long is gone.
+const PRESENT_FOR: Duration = Duration::from_secs(3);
+
+/// How often it says so.
+const ANNOUNCE_EVERY: Duration = Duration::from_millis(800);
+
+/// How often it is looked who is there.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// An instance among others.
+pub(crate) struct Cluster {
+    shared: Arc<Shared>,
+    nodes: Arc<Nodes>,
+    jobs: Arc<Dispatcher>,
+    sessions: Arc<Sessions>,
+    /// Attempts of others whose speech is being fetched; `true` once nobody wants them any more.
+    fetching: Mutex<HashMap<(JobId, u32), bool>>,
+}
+
+/// What a cluster is fed with.
+pub(crate) struct Inflow {
+    pub bounced: Bounced,
+    pub strays: mpsc::Receiver<Stray>,
+}
+
+/// Why an instance cannot join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// Two processes must not share a name.
+    #[error(
+        "another process at {address} has this instance's name; give one of the two another --instance-id"
+    )]
+    Taken {
+        /// Where it is.
+        address: String,
+    },
+    /// The store does not answer.
+    #[error("the store does not answer: {0}")]
+    Store(#[from] lingua_store::Error),
+}
+
+impl Cluster {
+    pub fn new(
+        shared: Arc<Shared>,
+        nodes: Arc<Nodes>,
+        jobs: Arc<Dispatcher>,
+        sessions: Arc<Sessions>,
+    ) -> Arc<Self> {
+        Arc::new(Cluster { shared, nodes, jobs, sessions, fetching: Mutex::default() })
+    }
+
+    /// Says for the first time that this instance lives, and where.
+    pub async fn announce(&self, address: &str) -> Result<(), JoinError> {
+        let bus = &self.shared.store.bus;
+        match bus.announce(&self.shared.instance, address, PRESENT_FOR).await? {
+            Announce::Announced => Ok(()),
+            Announce::Taken { address, .. } => Err(JoinError::Taken { address }),
+        }
+    }
+
+    /// Runs until the engine ends: says that this instance lives, and looks who else does.
+    pub async fn present(self: Arc<Self>, address: String) {
+        let mut announce = tokio::time::interval(ANNOUNCE_EVERY);
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        for tick in [&mut announce, &mut look] {
+            tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        }
+        loop {
+            tokio::select! {
+                _ = announce.tick() => match self.announce(&address).await {
+                    Ok(()) => {}
+                    Err(JoinError::Taken { address }) => tracing::error!(
+                        address, "another process has this instance's name; restart one of the two"
+                    ),
+                    Err(JoinError::Store(error)) => {
+                        tracing::debug!(%error, "others are told later that this instance lives");
+                    }
+                },
+                _ = look.tick() => self.look().await,
+            }
+        }
+    }
+
+    async fn look(&self) {
+        let peers = match self.shared.store.bus.peers().await {
+            Ok(peers) => peers,
+            Err(error) => return tracing::debug!(%error, "nobody knows who is there"),
+        };
+        let others = peers.into_iter().filter(|peer| peer.instance != self.shared.instance);
+        let others: HashMap<_, _> = others.map(|peer| (peer.instance, peer.address)).collect();
+        let post = &self.shared.post;
+        let before = post.peers();
+        self.shared.metrics.peers.set(others.len() as i64);
+        let lost = before.iter().any(|(instance, _)| !others.contains_key(instance));
+        let met = others.len() > before.len() || lost;
+        post.set_peers(others);
+        if lost {
+            self.nodes.lose_owners(|owner| post.is_alive(owner));
+        }
+        if met {
+            self.resync().await;
+        }
+    }
+
+    /// Says that this instance is gone.
+    pub async fn withdraw(&self) {
+        let _ = self.shared.store.bus.withdraw(&self.shared.instance).await;
+    }
+}

@@ -1,0 +1,297 @@
+//! The way in: words of other instances, each dealt with once or answered with a refusal.
+//!
+//! Nothing is passed on from here: a word is for this instance or for nobody.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lingua_store::Instance;
+use lingua_store::bus::{Delivery, Inherit};
+
+use super::words::{Batch, PeerEvent, PeerResult, PeerWord, RemoteAssign};
+use super::{Cluster, Inflow};
+use crate::dispatch::JobEvent;
+use crate::job::ToNode;
+use crate::tasks;
+
+/// How long one look into the inbox waits for a word.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// After a store that did not answer.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How often the inboxes of dead instances are looked for.
+const HEIR_EVERY: Duration = Duration::from_secs(2);
+
+/// How long an heir may take for one inbox.
+const HEIR_FOR: Duration = Duration::from_secs(5);
+
+impl Cluster {
+    /// Runs until the engine ends: takes words in.
+    pub async fn receive(self: Arc<Self>) {
+        let (bus, me) = (&self.shared.store.bus, &self.shared.instance);
+        loop {
+            match bus.receive(me, WAIT).await {
+                Ok(deliveries) if deliveries.is_empty() => {}
+                Ok(deliveries) => {
+                    let entries: Vec<_> = deliveries.iter().map(|d| d.entry.clone()).collect();
+                    for delivery in deliveries {
+                        self.open(delivery);
+                    }
+                    if let Err(error) = bus.ack(me, &entries).await {
+                        tracing::debug!(%error, "words were not acknowledged");
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "the inbox is read later");
+                    tokio::time::sleep(PAUSE).await;
+                    bus.rewind(me).await;
+                }
+            }
+        }
+    }
+
+    fn open(self: &Arc<Self>, delivery: Delivery) {
+        match Batch::read(&delivery.body) {
+            Ok((words, unknown)) => {
+                self.shared.metrics.bus_received(words.len() as u64);
+                if unknown > 0 {
+                    tracing::debug!(from = %delivery.from, unknown, "words of another version");
+                }
+                for word in words {
+                    self.on_word(&delivery.from, word);
+                }
+            }
+            Err(error) => tracing::warn!(from = %delivery.from, %error, "an envelope is no use"),
+        }
+    }
+
+    fn on_word(self: &Arc<Self>, from: &Instance, word: PeerWord) {
+        match word {
+            PeerWord::Assign(remote) => self.on_assign(from, *remote),
+            PeerWord::Adopt(remote) => {
+                self.nodes.adopt_for(from, &remote);
+            }
+            PeerWord::Cancel { node, epoch, job, attempt, reason } => {
+                self.give_up_fetching((self.shared.secret.masked(job), attempt));
+                let reason = known_reason(&reason);
+                self.nodes.tell_for(&node, epoch, ToNode::Cancel { job, attempt, reason });
+            }
+            PeerWord::ResultAck { node, epoch, job, attempt } => {
+                self.nodes.tell_for(&node, epoch, ToNode::ResultAck { job, attempt });
+            }
+            PeerWord::Forget { node, job, attempt, over } => {
+                self.give_up_fetching((job, attempt));
+                self.nodes.forget_for(&node, &job, attempt, over);
+            }
+            PeerWord::Job { job, node, epoch, event } => {
+                if self.nodes.speaks_for(&node, epoch) {
+                    self.on_event(from, job, event);
+                } else {
+                    self.shared.metrics.stale("moved");
+                }
+            }
+            PeerWord::SlotFreed { node } => self.nodes.freed_elsewhere(&node),
+            PeerWord::SessionMoved { tenant, session, epoch } => {
+                self.sessions.moved(tenant, session, epoch);
+            }
+            PeerWord::SessionJob { tenant, session, job, ended } => {
+                self.on_session_job(from, tenant, session, job, ended);
+            }
+        }
+    }
+
+    fn on_assign(self: &Arc<Self>, from: &Instance, remote: RemoteAssign) {
+        let Some(audio) = remote.audio.clone() else {
+            return self.put_on_node(from, remote, Bytes::new());
+        };
+        let key = (self.shared.secret.masked(remote.job), remote.attempt);
+        self.fetching.lock().insert(key, false);
+        let (cluster, from) = (Arc::clone(self), from.clone());
+        tasks::start(async move {
+            let fetched = cluster.shared.post.borrow(&from, &audio).await;
+            let unwanted = cluster.fetching.lock().remove(&key).unwrap_or(false);
+            match fetched {
+                _ if unwanted => {}
+                Ok(audio) => cluster.put_on_node(&from, remote, audio),
+                Err(error) => {
+                    tracing::info!(from = %from, error, "the speech of a job could not be fetched");
+                    cluster.not_sent(&from, &remote);
+                }
+            }
+        });
+    }
+
+    fn give_up_fetching(&self, key: (lingua_core::JobId, u32)) {
+        if let Some(unwanted) = self.fetching.lock().get_mut(&key) {
+            *unwanted = true;
+        }
+    }
+
+    fn put_on_node(&self, from: &Instance, remote: RemoteAssign, audio: Bytes) {
+        let refusal = self.refusal(&remote);
+        if self.nodes.assign_for(from, remote, audio).is_err() {
+            let _ = self.shared.post.send(from, refusal);
+        }
+    }
+
+    fn not_sent(&self, from: &Instance, remote: &RemoteAssign) {
+        let _ = self.shared.post.send(from, self.refusal(remote));
+    }
+
+    /// What is answered when an attempt cannot be put on its node.
+    fn refusal(&self, remote: &RemoteAssign) -> PeerWord {
+        PeerWord::Job {
+            job: self.shared.secret.masked(remote.job),
+            node: remote.node.clone(),
+            epoch: remote.epoch,
+            event: PeerEvent::NotSent { attempt: remote.attempt },
+        }
+    }
+
+    fn on_event(self: &Arc<Self>, from: &Instance, job: lingua_core::JobId, event: PeerEvent) {
+        let event = match event {
+            PeerEvent::Sent { attempt } => JobEvent::Sent { attempt },
+            PeerEvent::NotSent { attempt } => JobEvent::NotSent { attempt },
+            PeerEvent::Ack { attempt } => JobEvent::Ack { attempt },
+            PeerEvent::Reject { attempt, reason } => {
+                JobEvent::Reject { attempt, reason: Box::new(reason.into()) }
+            }
+            PeerEvent::NodeGone { attempt } => JobEvent::NodeGone { attempt },
+            PeerEvent::NodeBack { attempt } => JobEvent::NodeBack { attempt },
+            PeerEvent::Dropped { attempt } => JobEvent::Dropped { attempt },
+            PeerEvent::TurnClosed { attempt } => JobEvent::TurnClosed { attempt },
+            PeerEvent::Partial { attempt, body } => {
+                let (cluster, from) = (Arc::clone(self), from.clone());
+                return tasks::start(async move {
+                    if let Ok(body) = cluster.shared.post.borrow(&from, &body).await {
+                        cluster
+                            .jobs
+                            .tell(&job, JobEvent::Partial { attempt, body: Box::new(body) });
+                    }
+                });
+            }
+            PeerEvent::Result { attempt, result } => {
+                return self.on_result(from, job, attempt, result);
+            }
+        };
+        self.jobs.tell(&job, event);
+    }
+
+    fn on_result(
+        self: &Arc<Self>,
+        from: &Instance,
+        job: lingua_core::JobId,
+        attempt: u32,
+        result: PeerResult,
+    ) {
+        let (cluster, from) = (Arc::clone(self), from.clone());
+        tasks::start(async move {
+            let body = match result.body() {
+                None => Ok(Bytes::new()),
+                Some(body) => cluster.shared.post.borrow(&from, body).await,
+            };
+            let event = match body {
+                Ok(body) => JobEvent::Result { attempt, result: Box::new(result.with(body)) },
+                Err(error) => {
+                    tracing::info!(from = %from, error, "a result could not be fetched");
+                    JobEvent::Dropped { attempt }
+                }
+            };
+            cluster.jobs.tell(&job, event);
+        });
+    }
+
+    /// Runs until the engine ends: words that nobody took.
+    pub async fn take_back(self: Arc<Self>, inflow: Inflow) {
+        let Inflow { mut bounced, mut strays } = inflow;
+        loop {
+            tokio::select! {
+                Some((_, word)) = bounced.recv() => self.on_bounced(word),
+                Some(stray) = strays.recv() => self.on_stray(stray),
+                else => return,
+            }
+        }
+    }
+
+    fn on_bounced(self: &Arc<Self>, word: PeerWord) {
+        match word {
+            PeerWord::Assign(remote) => {
+                let job = self.shared.secret.masked(remote.job);
+                self.jobs.tell(&job, JobEvent::NotSent { attempt: remote.attempt });
+            }
+            // The instance of the job is gone; its session may be elsewhere.
+            PeerWord::Job { job, node, event: PeerEvent::Result { attempt, result }, .. } => {
+                self.on_orphan_result(job, &node, attempt, result);
+            }
+            _ => {}
+        }
+    }
+
+    /// Runs until the engine ends: what was sent to instances that died is refused in their name.
+    pub async fn inherit(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(HEIR_EVERY);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tick.tick().await;
+            let Ok(orphans) = self.shared.store.bus.orphans().await else { continue };
+            for dead in orphans.into_iter().filter(|dead| *dead != self.shared.instance) {
+                if let Err(error) = self.inherit_one(&dead).await {
+                    tracing::debug!(dead = %dead, %error, "an inbox is inherited later");
+                }
+            }
+        }
+    }
+
+    async fn inherit_one(self: &Arc<Self>, dead: &Instance) -> lingua_store::Result<()> {
+        let (bus, me) = (&self.shared.store.bus, &self.shared.instance);
+        while let Inherit::Entries(entries) = bus.inherit(dead, me, HEIR_FOR).await? {
+            if entries.is_empty() {
+                return Ok(());
+            }
+            let ids: Vec<_> = entries.iter().map(|delivery| delivery.entry.clone()).collect();
+            for delivery in entries {
+                let Ok((words, _)) = Batch::read(&delivery.body) else { continue };
+                for word in words {
+                    self.on_inherited(&delivery.from, word);
+                }
+            }
+            bus.ack(dead, &ids).await?;
+        }
+        Ok(())
+    }
+
+    /// A word to an instance that is dead.
+    fn on_inherited(self: &Arc<Self>, from: &Instance, word: PeerWord) {
+        match word {
+            PeerWord::Assign(remote) if *from == self.shared.instance => {
+                let job = self.shared.secret.masked(remote.job);
+                self.jobs.tell(&job, JobEvent::NotSent { attempt: remote.attempt });
+            }
+            PeerWord::Assign(remote) => self.not_sent(from, &remote),
+            PeerWord::Job { job, node, event: PeerEvent::Result { attempt, result }, .. }
+                if *from == self.shared.instance =>
+            {
+                self.on_orphan_result(job, &node, attempt, result);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The reasons that this version knows; a later one's is told as the most general.
+fn known_reason(reason: &str) -> &'static str {
+    const KNOWN: [&str; 9] = [
+        "cancelled",
+        "deadline",
+        "given_up",
+        "other_copy_won",
+        "no_lease",
+        "unknown",
+        "draining",
+        "session_over",
+        "superseded",
+    ];
+    KNOWN.into_iter().find(|known| *known == reason).unwrap_or("given_up")
+}

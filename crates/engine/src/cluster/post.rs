@@ -1,0 +1,186 @@
+//! The way out: one courier for each other instance.
+//!
+//! Words for one instance wait in line while an envelope is on its way, and all that wait go into
+//! the next: a quiet system sends at once, a busy one many at a time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use lingua_store::bus::{Envelope, MAX_ENVELOPE_BYTES, Posting};
+use lingua_store::{Backend, Instance};
+use parking_lot::RwLock;
+use tokio::sync::mpsc;
+
+use super::bodies::{Bodies, Fetch};
+use super::words::{BodyRef, PeerWord};
+use crate::chance::Chance;
+use crate::metrics::Metrics;
+use crate::tasks;
+
+/// Words that wait for one courier; one more is refused at once.
+const LINE: usize = 4_096;
+
+/// Words of one envelope.
+const BATCH: usize = 64;
+
+/// After so long nobody waits for a word any more: the jobs it is about have looked elsewhere.
+const LIVE_FOR: Duration = Duration::from_secs(10);
+
+/// Words that came back and wait for somebody to deal with them.
+const BOUNCED: usize = 4_096;
+
+/// The way out.
+pub(crate) struct Post {
+    me: Instance,
+    store: Backend,
+    chance: Chance,
+    couriers: RwLock<HashMap<Instance, mpsc::Sender<PeerWord>>>,
+    /// Where other instances live.
+    addresses: RwLock<HashMap<Instance, String>>,
+    pub(crate) bodies: Bodies,
+    fetch: OnceLock<Arc<dyn Fetch>>,
+    bounced: mpsc::Sender<(Instance, PeerWord)>,
+    metrics: Arc<Metrics>,
+}
+
+/// A word could not be sent.
+#[derive(Debug)]
+pub(crate) struct NotPosted;
+
+/// Words that could not be delivered, with whom they were for.
+pub(crate) type Bounced = mpsc::Receiver<(Instance, PeerWord)>;
+
+impl Post {
+    pub fn new(
+        me: Instance,
+        store: Backend,
+        chance: Chance,
+        metrics: Arc<Metrics>,
+    ) -> (Arc<Self>, Bounced) {
+        let (bounced, returned) = mpsc::channel(BOUNCED);
+        let post = Post {
+            me,
+            store,
+            chance,
+            couriers: RwLock::default(),
+            addresses: RwLock::default(),
+            bodies: Bodies::default(),
+            fetch: OnceLock::new(),
+            bounced,
+            metrics,
+        };
+        (Arc::new(post), returned)
+    }
+
+    pub fn set_fetch(&self, fetch: Arc<dyn Fetch>) {
+        let _ = self.fetch.set(fetch);
+    }
+
+    /// Puts a word in line for an instance.
+    pub fn send(self: &Arc<Self>, to: &Instance, word: PeerWord) -> Result<(), NotPosted> {
+        let known = self.couriers.read().get(to).cloned();
+        let courier = known.unwrap_or_else(|| self.courier(to));
+        courier.try_send(word).map_err(|_| NotPosted)
+    }
+
+    /// Keeps a body for another instance to fetch.
+    pub fn lend(&self, body: Bytes) -> BodyRef {
+        self.bodies.keep(body, self.chance)
+    }
+
+    /// Fetches a body that another instance keeps.
+    pub async fn borrow(&self, from: &Instance, body: &BodyRef) -> Result<Bytes, String> {
+        let address = self.addresses.read().get(from).cloned();
+        let address = address.ok_or_else(|| format!("nobody knows where {from} is"))?;
+        let fetch = self.fetch.get().ok_or("this instance has no way to others")?;
+        let fetched = fetch.fetch(address, body.name.clone()).await?;
+        match fetched.len() == body.bytes {
+            true => Ok(fetched),
+            false => Err(format!("{} bytes came instead of {}", fetched.len(), body.bytes)),
+        }
+    }
+
+    /// Who is alive, and where. Couriers of others end.
+    pub fn set_peers(&self, peers: HashMap<Instance, String>) {
+        self.couriers.write().retain(|instance, _| peers.contains_key(instance));
+        *self.addresses.write() = peers;
+    }
+
+    /// Everybody else that is alive.
+    pub fn peers(&self) -> Vec<(Instance, String)> {
+        let addresses = self.addresses.read();
+        addresses.iter().map(|(instance, address)| (instance.clone(), address.clone())).collect()
+    }
+
+    /// Whether an instance is known to be alive.
+    pub fn is_alive(&self, instance: &Instance) -> bool {
+        self.addresses.read().contains_key(instance)
+    }
+
+    fn courier(self: &Arc<Self>, to: &Instance) -> mpsc::Sender<PeerWord> {
+        let mut couriers = self.couriers.write();
+        if let Some(courier) = couriers.get(to) {
+            return courier.clone();
+        }
+        let (sender, words) = mpsc::channel(LINE);
+        couriers.insert(to.clone(), sender.clone());
+        tasks::spawn("courier", Arc::clone(self).deliver(to.clone(), words));
+        sender
+    }
+
+    async fn deliver(self: Arc<Self>, to: Instance, mut line: mpsc::Receiver<PeerWord>) {
+        let mut words = Vec::with_capacity(BATCH);
+        while line.recv_many(&mut words, BATCH).await > 0 {
+            let mut envelope = Writing::default();
+            for word in words.drain(..) {
+                let text = serde_json::to_vec(&word).expect("words are always JSON");
+                if !envelope.has_room(text.len()) {
+                    self.deliver_one(&to, std::mem::take(&mut envelope)).await;
+                }
+                envelope.add(&text, word);
+            }
+            self.deliver_one(&to, envelope).await;
+        }
+    }
+
+    async fn deliver_one(&self, to: &Instance, written: Writing) {
+        let Writing { mut body, words } = written;
+        body.extend_from_slice(b"]}");
+        let id = self.chance.nonce();
+        let envelope = Envelope { id, from: self.me.clone(), body, live_for: LIVE_FOR };
+        match self.store.bus.send(to, &envelope).await {
+            Ok(Posting::Posted) => return self.metrics.bus_sent(words.len() as u64),
+            Ok(Posting::Gone) => tracing::debug!(to = %to, "an instance is gone"),
+            Ok(Posting::Full) => tracing::warn!(to = %to, "the inbox of an instance is full"),
+            Err(error) => tracing::debug!(to = %to, %error, "words were not delivered"),
+        }
+        for word in words {
+            self.metrics.bus_bounced();
+            // Whoever waits for it hears of it, or gives up by itself.
+            let _ = self.bounced.try_send((to.clone(), word));
+        }
+    }
+}
+
+/// An envelope in the making. A word alone always fits: bodies do not go along, and everything else
+/// is bounded at the edge.
+#[derive(Default)]
+struct Writing {
+    body: Vec<u8>,
+    words: Vec<PeerWord>,
+}
+
+impl Writing {
+    fn has_room(&self, bytes: usize) -> bool {
+        self.words.is_empty() || self.body.len() + bytes + 3 <= MAX_ENVELOPE_BYTES
+    }
+
+    fn add(&mut self, text: &[u8], word: PeerWord) {
+        let before: &[u8] = if self.words.is_empty() { b"{\"words\":[" } else { b"," };
+        self.body.extend_from_slice(before);
+        self.body.extend_from_slice(text);
+        self.words.push(word);
+    }
+}

@@ -1,0 +1,180 @@
+//! Results whose instance or session is gone: they still find the person who spoke.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lingua_core::job::JobState;
+use lingua_core::outcome::Code;
+use lingua_core::{JobId, NodeId, SessionId, SessionKey, TenantId};
+use lingua_store::jobs::{Assignment, EndedBy, Ending, Finish};
+use tokio::time::Instant;
+
+use super::Cluster;
+use super::words::{PeerEnded, PeerResult, PeerWord};
+use crate::job::{Ended, NodeResult, Refusal, ToNode};
+use crate::tasks;
+
+/// A client that was cut off comes back within this, or its session is gone.
+const FIND_SESSION: Duration = Duration::from_secs(60);
+
+/// Between two looks for a session's owner.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// How long an instance that has the job may take to say so after its node came here.
+const ADOPTION: Duration = Duration::from_millis(1_500);
+
+/// An ending without anybody to hear it.
+pub(crate) enum Stray {
+    /// A session's job is over, and the session is no longer here.
+    Ended { session: SessionKey, job: JobId, ended: Ended },
+    /// A node brings a result of a job that is not here.
+    Result { node: NodeId, job: JobId, attempt: u32, result: NodeResult },
+}
+
+impl Cluster {
+    pub(super) fn on_stray(self: &Arc<Self>, stray: Stray) {
+        let cluster = Arc::clone(self);
+        match stray {
+            Stray::Ended { session, job, ended } => {
+                tasks::start(async move { cluster.find_session(session, job, ended).await });
+            }
+            Stray::Result { node, job, attempt, result } => tasks::start(async move {
+                // Its instance may live, and be about to say that it wants to hear of it; then the
+                // node is heard when it says it again.
+                tokio::time::sleep(ADOPTION).await;
+                cluster.end_orphan(&node, job, attempt, result).await;
+            }),
+        }
+    }
+
+    pub(super) fn on_orphan_result(
+        self: &Arc<Self>,
+        job: JobId,
+        node: &NodeId,
+        attempt: u32,
+        result: PeerResult,
+    ) {
+        let body = result.body().and_then(|body| self.shared.post.bodies.get(&body.name));
+        let result = result.with(body.unwrap_or_default());
+        let (cluster, node) = (Arc::clone(self), node.clone());
+        tasks::start(async move { cluster.end_orphan(&node, job, attempt, result).await });
+    }
+
+    /// Ends a job in the name of an instance that is gone, if this attempt is still the one that
+    /// counts, and brings the result to its session.
+    async fn end_orphan(&self, node: &NodeId, job: JobId, attempt: u32, result: NodeResult) {
+        if self.nodes.holds(node, &job, attempt) {
+            return;
+        }
+        let store = &self.shared.store;
+        let record = match store.jobs.get(&job).await {
+            Ok(record) => record,
+            // The node says it again.
+            Err(error) => return tracing::debug!(%error, "an orphan is looked after later"),
+        };
+        let acknowledge = || {
+            let masked = self.shared.secret.masked(job);
+            self.nodes.tell_here(node, ToNode::ResultAck { job: masked, attempt });
+        };
+        let own = |assignment: &Assignment| {
+            assignment.node == *node && assignment.token.attempt == attempt
+        };
+        let current = record.filter(|record| !record.state.is_terminal());
+        let Some((session, assignment)) = current.and_then(|record| {
+            record.assignment.filter(own).map(|assignment| (record.session, assignment))
+        }) else {
+            return acknowledge();
+        };
+        let ended = match result {
+            NodeResult::Success(body) => Ended::Done(body),
+            NodeResult::Empty { body, reason } => Ended::Empty { body: Some(body), reason },
+            NodeResult::Failure { message, .. } => {
+                Ended::Failed(Refusal::new(Code::ProcessingError, message))
+            }
+        };
+        let state =
+            if matches!(ended, Ended::Failed(_)) { JobState::Failed } else { JobState::Done };
+        let ending = Ending { state, code: ended.code().to_owned() };
+        let token = assignment.token;
+        let finished = store.jobs.finish(&job, &EndedBy::Assignment(assignment), &ending).await;
+        match finished {
+            Ok(Finish::Finished) => {}
+            Ok(_) => return acknowledge(),
+            Err(error) => return tracing::debug!(%error, "an orphan is looked after later"),
+        }
+        tracing::info!(node.id = %node, job.id = %job, "a result outlived its instance");
+        let _ = store.slots.release(node, token).await;
+        acknowledge();
+        self.find_session(session, job, ended).await;
+    }
+
+    /// Brings an ending to the session, wherever it is now.
+    async fn find_session(&self, session: SessionKey, job: JobId, ended: Ended) {
+        let until = Instant::now() + FIND_SESSION;
+        let mut ended = Some(ended);
+        while let Some(news) = ended.take() {
+            if let Err(news) = self.sessions.tell_job(&session, job, news) {
+                let owner = self.shared.store.owners.owner(&session).await.ok().flatten();
+                let there = owner.map(|owner| owner.instance);
+                let there = there.filter(|instance| self.shared.post.is_alive(instance));
+                match there {
+                    Some(instance) => {
+                        let word = self.session_job(&session, job, news);
+                        let _ = self.shared.post.send(&instance, word);
+                    }
+                    None if Instant::now() < until => {
+                        ended = Some(news);
+                        tokio::time::sleep(LOOK).await;
+                    }
+                    None => tracing::debug!(job.id = %job, "nobody came back for an ending"),
+                }
+            }
+        }
+    }
+
+    fn session_job(&self, session: &SessionKey, job: JobId, ended: Ended) -> PeerWord {
+        let ended = match ended {
+            Ended::Done(body) => PeerEnded::Done { body: self.shared.post.lend(body) },
+            Ended::Empty { reason, .. } => PeerEnded::Empty { reason },
+            Ended::Failed(refusal) => {
+                PeerEnded::Failed { code: refusal.code.as_str().to_owned(), detail: refusal.detail }
+            }
+            Ended::Cancelled(reason) => PeerEnded::Cancelled { reason },
+        };
+        let (tenant, session) = (session.tenant().clone(), session.session().clone());
+        PeerWord::SessionJob { tenant, session, job, ended }
+    }
+
+    pub(super) fn on_session_job(
+        self: &Arc<Self>,
+        from: &lingua_store::Instance,
+        tenant: TenantId,
+        session: SessionId,
+        job: JobId,
+        ended: PeerEnded,
+    ) {
+        let (cluster, from) = (Arc::clone(self), from.clone());
+        let session = SessionKey::new(tenant, session);
+        tasks::start(async move {
+            let ended = match ended {
+                PeerEnded::Done { body } => match cluster.shared.post.borrow(&from, &body).await {
+                    Ok(body) => Ended::Done(body),
+                    Err(error) => {
+                        tracing::info!(from = %from, error, "a result could not be fetched");
+                        let detail = "the result could not be fetched";
+                        Ended::Failed(Refusal::new(Code::NodeUnavailable, detail))
+                    }
+                },
+                PeerEnded::Empty { reason } => Ended::Empty { body: None::<Bytes>, reason },
+                PeerEnded::Failed { code, detail } => {
+                    let code = Code::parse(&code).unwrap_or(Code::ProcessingError);
+                    Ended::Failed(Refusal::new(code, detail))
+                }
+                PeerEnded::Cancelled { reason } => Ended::Cancelled(reason),
+            };
+            // If it is not here any more either, its deadline ends it.
+            let _ = cluster.sessions.tell_job(&session, job, ended);
+        });
+    }
+}

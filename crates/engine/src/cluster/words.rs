@@ -1,0 +1,210 @@
+//! What instances say to each other.
+//!
+//! JSON, so that two neighbouring versions understand each other: fields are only ever added, and a
+//! word that an instance does not know it leaves alone. Bodies, speech and results, never go along;
+//! a [`BodyRef`] says where to fetch them.
+
+use lingua_core::{JobId, NodeId, SessionId, TenantId};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::job::{NodeResult, Reject, Work};
+
+/// Several words in one envelope, in their order. Each is read by itself, so that one of a later
+/// version spoils no other.
+#[derive(Deserialize)]
+pub(crate) struct Batch {
+    words: Vec<Box<RawValue>>,
+}
+
+impl Batch {
+    /// The words of an envelope that this version understands, and how many it does not.
+    pub fn read(body: &[u8]) -> serde_json::Result<(Vec<PeerWord>, usize)> {
+        let batch: Batch = serde_json::from_slice(body)?;
+        let all = batch.words.len();
+        let read = |word: Box<RawValue>| serde_json::from_str(word.get()).ok();
+        let words: Vec<PeerWord> = batch.words.into_iter().filter_map(read).collect();
+        let unknown = all - words.len();
+        Ok((words, unknown))
+    }
+}
+
+/// One word.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PeerWord {
+    /// To the instance that holds a node's connection: put this attempt on it.
+    Assign(Box<RemoteAssign>),
+    /// To the same: the attempt goes on, and its news are wanted here. The node was elsewhere when it
+    /// was sent.
+    Adopt(Box<RemoteAdopt>),
+    /// To the same: no longer do that.
+    Cancel { node: NodeId, epoch: u64, job: JobId, attempt: u32, reason: String },
+    /// To the same: the result arrived.
+    ResultAck { node: NodeId, epoch: u64, job: JobId, attempt: u32 },
+    /// To the same: nobody waits for this attempt any more; with `slot` it is over, otherwise the
+    /// node may still work and its slot stays out.
+    Forget { node: NodeId, job: JobId, attempt: u32, over: bool },
+    /// To the instance that has a job: this happened to an attempt of it.
+    Job { job: JobId, node: NodeId, epoch: u64, event: PeerEvent },
+    /// A slot of this node is free again.
+    SlotFreed { node: NodeId },
+    /// To an instance that had a session: another has it now.
+    SessionMoved { tenant: TenantId, session: SessionId, epoch: u64 },
+    /// To the instance that has a session: one of its jobs is over.
+    SessionJob { tenant: TenantId, session: SessionId, job: JobId, ended: PeerEnded },
+}
+
+/// An attempt on its way to a node of another instance.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RemoteAssign {
+    pub node: NodeId,
+    /// Of the connection that it is meant for.
+    pub epoch: u64,
+    /// As the node knows it.
+    pub job: JobId,
+    pub attempt: u32,
+    /// The nonce of its lease.
+    pub token: String,
+    pub session: SessionId,
+    pub turn: String,
+    pub deadline_ms: u64,
+    pub work: std::sync::Arc<Work>,
+    pub audio: Option<BodyRef>,
+}
+
+/// An attempt that a node has already.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct RemoteAdopt {
+    pub node: NodeId,
+    pub epoch: u64,
+    /// By its own id.
+    pub job: JobId,
+    pub attempt: u32,
+    pub token: String,
+    pub turn: String,
+    pub index: u64,
+}
+
+/// Where a body is, and how large.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct BodyRef {
+    pub name: String,
+    pub bytes: usize,
+}
+
+/// What happened to an attempt.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub(crate) enum PeerEvent {
+    Sent { attempt: u32 },
+    NotSent { attempt: u32 },
+    Ack { attempt: u32 },
+    Reject { attempt: u32, reason: PeerReject },
+    Partial { attempt: u32, body: BodyRef },
+    Result { attempt: u32, result: PeerResult },
+    NodeGone { attempt: u32 },
+    NodeBack { attempt: u32 },
+    Dropped { attempt: u32 },
+    TurnClosed { attempt: u32 },
+}
+
+/// Why a node does not take a job.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PeerReject {
+    Busy,
+    MissingModel(Option<String>),
+    Other(String),
+}
+
+impl From<Reject> for PeerReject {
+    fn from(reject: Reject) -> Self {
+        match reject {
+            Reject::Busy => PeerReject::Busy,
+            Reject::MissingModel(model) => PeerReject::MissingModel(model),
+            Reject::Other(text) => PeerReject::Other(text),
+        }
+    }
+}
+
+impl From<PeerReject> for Reject {
+    fn from(reject: PeerReject) -> Self {
+        match reject {
+            PeerReject::Busy => Reject::Busy,
+            PeerReject::MissingModel(model) => Reject::MissingModel(model),
+            PeerReject::Other(text) => Reject::Other(text),
+        }
+    }
+}
+
+/// How a node ended its attempt.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PeerResult {
+    Success { body: BodyRef },
+    Empty { body: BodyRef, reason: String },
+    Failure { code: String, message: String, missing_model: Option<String> },
+}
+
+impl PeerResult {
+    /// The result, once its body is here.
+    pub fn with(self, body: bytes::Bytes) -> NodeResult {
+        match self {
+            PeerResult::Success { .. } => NodeResult::Success(body),
+            PeerResult::Empty { reason, .. } => NodeResult::Empty { body, reason },
+            PeerResult::Failure { code, message, missing_model } => {
+                NodeResult::Failure { code, message, missing_model }
+            }
+        }
+    }
+
+    /// What is to be fetched for it.
+    pub fn body(&self) -> Option<&BodyRef> {
+        match self {
+            PeerResult::Success { body } | PeerResult::Empty { body, .. } => Some(body),
+            PeerResult::Failure { .. } => None,
+        }
+    }
+}
+
+/// How a session's job ended.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PeerEnded {
+    Done { body: BodyRef },
+    Empty { reason: String },
+    Failed { code: String, detail: String },
+    Cancelled { reason: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_word_that_is_not_known_spoils_no_other() {
+        let pipeline = RawValue::from_string("{\"use_asr\":true}".to_owned()).unwrap();
+        let work = Work { pipeline: Some(Arc::from(pipeline)), ..Work::default() };
+        let assign = PeerWord::Assign(Box::new(RemoteAssign {
+            node: NodeId::new("n").unwrap(),
+            epoch: 7,
+            job: "0123456789abcdefghjkmnpqrs".parse().unwrap(),
+            attempt: 1,
+            token: "00".into(),
+            session: SessionId::new("s").unwrap(),
+            turn: "t".into(),
+            deadline_ms: 9,
+            work: Arc::new(work),
+            audio: Some(BodyRef { name: "ff".into(), bytes: 3 }),
+        }));
+        let assign = serde_json::to_string(&assign).unwrap();
+        let body = format!("{{\"words\":[{{\"sing\":{{}}}},{assign}]}}");
+        let (words, unknown) = Batch::read(body.as_bytes()).unwrap();
+        assert_eq!((words.len(), unknown), (1, 1));
+        let PeerWord::Assign(read) = &words[0] else { panic!("it was an assign") };
+        assert_eq!(read.work.pipeline.as_ref().unwrap().get(), "{\"use_asr\":true}");
+        assert!(Batch::read(b"[]").is_err());
+    }
+}
