@@ -6,6 +6,7 @@ mod process;
 
 use std::time::Duration;
 
+use app::forwarder::Forwarder;
 use app::{On, TestApp, quick};
 use lingua_lab::speech::{Codec, Mark, Signal};
 use lingua_lab::{Behaviour, FakeNode, NodeOptions, RedisServer, Speaker, SpeakerOptions};
@@ -150,4 +151,56 @@ async fn a_killed_instance_loses_no_word_that_was_not_acknowledged() {
     let ending = client.ending().await.unwrap();
     assert_eq!(ending.kind(), "translation_result");
     client.report().ensure_clean().unwrap();
+}
+
+/// A sentence is being worked on and its speech acknowledged when the instance that has the session
+/// is killed: it still comes back.
+async fn the_result_finds_its_session(node_at_the_dead_instance: bool) {
+    let redis = RedisServer::start().await.unwrap();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--store", &redis.url()];
+    let (one, two) = (Lingua::start(&args), Lingua::start(&args));
+    // The node goes to the first instance that takes it, and after its death to the other.
+    let targets = match node_at_the_dead_instance {
+        true => vec![one.address(), two.address()],
+        false => vec![two.address()],
+    };
+    let way = Forwarder::start(targets).await;
+    let node = node(format!("ws://{}/ws/node", way.address), 2_500).await;
+    let mut client = speaker(format!("ws://{}/ws/session", one.address())).await;
+    let id = client.session_id().to_owned();
+    // Until the instance has heard of the node, there is none.
+    let began = Instant::now();
+    let mut index = 0;
+    while node.stats().running == 0 {
+        client.marked_sentence(mark(index), 300).await.unwrap();
+        index += 1;
+        let known = client.until(|m| m.is_ending() || m["event"] == "NODE_ACCEPTED").await.unwrap();
+        if known.is_ending() {
+            assert_eq!(known["reason"], "no_capable_node");
+            assert!(began.elapsed() < Duration::from_secs(5), "it never hears of the node");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        } else {
+            break;
+        }
+    }
+    client.next_of("audio_ack").await.unwrap();
+    one.signal("KILL");
+    client.closed().await.unwrap();
+    client.options_mut().url = format!("ws://{}/ws/session", two.address());
+    let ack = client.resume().await.unwrap();
+    assert_eq!((ack.recovered, ack.session_id.as_str()), (Some(true), id.as_str()));
+    let ending = client.ending().await.unwrap();
+    assert_eq!(ending.kind(), "translation_result", "{ending:?}");
+    assert_eq!(ending.index(), Some(u64::from(index) - 1));
+    client.report().ensure_clean().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_outlives_the_instance_of_its_session() {
+    the_result_finds_its_session(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_outlives_the_instance_of_its_node_and_session() {
+    the_result_finds_its_session(true).await;
 }
