@@ -47,7 +47,7 @@ pub(crate) fn router(engine: Engine) -> Router {
         .route("/ready", get(health::ready))
         .route("/metrics", get(metrics::metrics))
         .route("/openapi.json", get(openapi::openapi))
-        .route("/internal/v1/bodies/{name}", get(crate::peers::body))
+        .route("/internal/v1/bodies/{names}", get(crate::peers::bodies))
         .route("/ws/node", get(crate::ws::node))
         .route("/ws/session", get(crate::ws::session))
         .fallback(error::not_found)

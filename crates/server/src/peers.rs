@@ -1,40 +1,77 @@
-//! Speech and results from one instance to another, directly: asked for by a name that only the two
-//! know.
+//! Speech and results from one instance to another, directly: asked for by names that only the two
+//! know, several in one request when there are several to ask for.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::http::{Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use lingua_engine::Engine;
 use lingua_engine::cluster::bodies::Fetch;
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
-/// For one body, from the connection to its last byte.
+/// For one request, from the connection to its last byte.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// No body is larger: a node's message has at most so much.
-const MAX_BYTES: usize = 16 << 20;
+const MAX_BODY: usize = 16 << 20;
 
-/// Connections kept to one instance.
-const IDLE: usize = 32;
+/// Bodies of one request.
+const BATCH: usize = 32;
+
+/// Requests to one instance at the same time: while they are under way, others gather.
+const AT_ONCE: usize = 2;
+
+/// Bodies of one instance that are wanted and not asked for yet.
+const LINE: usize = 4_096;
+
+/// Stands for the length of a body that is not there.
+const MISSING: u32 = u32::MAX;
 
 /// Fetches bodies from other instances.
-pub(crate) struct Peers(Client<HttpConnector, Full<Bytes>>);
+pub(crate) struct Peers {
+    client: Client<HttpConnector, Full<Bytes>>,
+    lines: Mutex<HashMap<String, mpsc::Sender<Wanted>>>,
+}
+
+struct Wanted {
+    name: String,
+    answer: oneshot::Sender<Result<Bytes, String>>,
+}
 
 impl Peers {
     pub(crate) fn new() -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(LIMIT));
-        Peers(Client::builder(TokioExecutor::new()).pool_max_idle_per_host(IDLE).build(connector))
+        let client =
+            Client::builder(TokioExecutor::new()).pool_max_idle_per_host(AT_ONCE).build(connector);
+        Peers { client, lines: Mutex::default() }
+    }
+
+    /// Where wishes for bodies of this instance gather.
+    fn line(&self, address: &str) -> mpsc::Sender<Wanted> {
+        let mut lines = self.lines.lock();
+        if let Some(line) = lines.get(address).filter(|line| !line.is_closed()) {
+            return line.clone();
+        }
+        // Instances come and go; of those that went nothing is kept.
+        lines.retain(|_, line| !line.is_closed());
+        let (sender, wanted) = mpsc::channel(LINE);
+        lines.insert(address.to_owned(), sender.clone());
+        tokio::spawn(gather(self.client.clone(), address.to_owned(), wanted));
+        sender
     }
 }
 
@@ -44,30 +81,133 @@ impl Fetch for Peers {
         address: String,
         name: String,
     ) -> Pin<Box<dyn Future<Output = Result<Bytes, String>> + Send>> {
-        let client = self.0.clone();
+        let line = self.line(&address);
         Box::pin(async move {
-            let uri: Uri = format!("{address}/internal/v1/bodies/{name}")
-                .parse()
-                .map_err(|error| format!("{address} is no address: {error}"))?;
-            let mut request = Request::new(Full::default());
-            *request.uri_mut() = uri;
-            let call = async {
-                let answer = client.request(request).await.map_err(|error| error.to_string())?;
-                if answer.status() != StatusCode::OK {
-                    return Err(format!("it answered {}", answer.status()));
-                }
-                let body = Limited::new(answer.into_body(), MAX_BYTES).collect().await;
-                body.map(http_body_util::Collected::to_bytes).map_err(|error| error.to_string())
-            };
-            timeout(LIMIT, call).await.unwrap_or_else(|_| Err("it took too long".to_owned()))
+            let (answer, answered) = oneshot::channel();
+            line.try_send(Wanted { name, answer }).map_err(|_| "too much is asked for at once")?;
+            answered.await.unwrap_or_else(|_| Err("nobody asked for it".to_owned()))
         })
     }
 }
 
-/// `/internal/v1/bodies/{name}`
-pub(crate) async fn body(State(engine): State<Engine>, Path(name): Path<String>) -> Response {
-    match engine.body(&name) {
-        Some(body) => body.into_response(),
-        None => StatusCode::NOT_FOUND.into_response(),
+/// An instance of which nothing was wanted for so long may be gone.
+const IDLE: Duration = Duration::from_secs(60);
+
+async fn gather(
+    client: Client<HttpConnector, Full<Bytes>>,
+    address: String,
+    mut wanted: mpsc::Receiver<Wanted>,
+) {
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let mut batch = Vec::new();
+        match timeout(IDLE, wanted.recv_many(&mut batch, BATCH)).await {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(_) => {
+                // What came in this very moment is still asked for.
+                wanted.close();
+                continue;
+            }
+        }
+        let (client, address) = (client.clone(), address.clone());
+        tokio::spawn(async move {
+            let asked = timeout(LIMIT, ask(&client, &address, &batch)).await;
+            let answers = asked.unwrap_or_else(|_| Err("it took too long".to_owned()));
+            drop(place);
+            match answers {
+                Ok(bodies) => {
+                    for (wanted, body) in batch.into_iter().zip(bodies) {
+                        let _ = wanted.answer.send(body.ok_or_else(|| "it is gone".to_owned()));
+                    }
+                }
+                Err(why) => {
+                    for wanted in batch {
+                        let _ = wanted.answer.send(Err(why.clone()));
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Asks for several bodies; `None` for one that is not there.
+async fn ask(
+    client: &Client<HttpConnector, Full<Bytes>>,
+    address: &str,
+    batch: &[Wanted],
+) -> Result<Vec<Option<Bytes>>, String> {
+    let names: Vec<&str> = batch.iter().map(|wanted| wanted.name.as_str()).collect();
+    let uri: Uri = format!("{address}/internal/v1/bodies/{}", names.join(","))
+        .parse()
+        .map_err(|error| format!("{address} is no address: {error}"))?;
+    let mut request = Request::new(Full::default());
+    *request.uri_mut() = uri;
+    let answer = client.request(request).await.map_err(|error| error.to_string())?;
+    if answer.status() != StatusCode::OK {
+        return Err(format!("it answered {}", answer.status()));
+    }
+    let body = Limited::new(answer.into_body(), BATCH * MAX_BODY).collect().await;
+    let body = body.map_err(|error| error.to_string())?.to_bytes();
+    split(body, batch.len()).ok_or_else(|| "its answer cannot be read".to_owned())
+}
+
+/// Takes an answer apart: each body behind its length.
+fn split(mut answer: Bytes, count: usize) -> Option<Vec<Option<Bytes>>> {
+    let mut bodies = Vec::with_capacity(count);
+    for _ in 0..count {
+        let length = answer.try_get_u32_le().ok()?;
+        if length == MISSING {
+            bodies.push(None);
+            continue;
+        }
+        let length = length as usize;
+        if length > answer.len() {
+            return None;
+        }
+        bodies.push(Some(answer.split_to(length)));
+    }
+    answer.is_empty().then_some(bodies)
+}
+
+/// `/internal/v1/bodies/{names}`: the bodies of these names, one after the other.
+pub(crate) async fn bodies(State(engine): State<Engine>, Path(names): Path<String>) -> Response {
+    let names: Vec<&str> = names.split(',').take(BATCH + 1).collect();
+    if names.len() > BATCH {
+        return StatusCode::BAD_REQUEST.into_response();
+    }
+    let found: Vec<Option<Bytes>> = names.into_iter().map(|name| engine.body(name)).collect();
+    join(&found).into_response()
+}
+
+fn join(bodies: &[Option<Bytes>]) -> Bytes {
+    let size: usize = bodies.iter().map(|body| 4 + body.as_ref().map_or(0, Bytes::len)).sum();
+    let mut answer = BytesMut::with_capacity(size);
+    for body in bodies {
+        match body {
+            Some(body) => {
+                answer.put_u32_le(u32::try_from(body.len()).unwrap_or(MISSING));
+                answer.put_slice(body);
+            }
+            None => answer.put_u32_le(MISSING),
+        }
+    }
+    answer.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_come_apart_as_they_were_put_together() {
+        let bodies = vec![Some(Bytes::from_static(b"one")), None, Some(Bytes::new())];
+        let answer = join(&bodies);
+        assert_eq!(split(answer.clone(), 3), Some(bodies));
+        for broken in [answer.slice(..answer.len() - 1), answer.slice(1..), Bytes::new()] {
+            assert_eq!(split(broken, 3), None);
+        }
+        assert_eq!(split(answer, 2), None, "something is left over");
     }
 }

@@ -23,6 +23,9 @@ use super::process::{Scheduler, cpu_time};
 use super::progress::Progress;
 use crate::cli::{BenchDispatch, Failure};
 
+/// Jobs in flight where the nodes are on another instance.
+const FAR_IN_FLIGHT: u32 = 64;
+
 /// One line of the report.
 #[derive(Debug, Serialize)]
 struct Line {
@@ -82,12 +85,15 @@ async fn measure(options: &BenchDispatch) -> anyhow::Result<Report> {
         let nodes = connect_nodes(options, scheduler.address()).await?;
         for in_flight in &options.in_flight {
             progress.now(&format!("{store}, {in_flight} in flight, {} s", options.seconds));
-            jobs.push(one(store, options, &scheduler, redis.as_ref(), *in_flight).await?);
+            let redis = redis.as_ref();
+            jobs.push(one(store, options, &scheduler, None, redis, *in_flight).await?);
             progress.step();
         }
-        let breaches: u64 = nodes.iter().map(|node| node.stats().breaches).sum();
-        if breaches > 0 {
-            bail!("nodes were given more than they can do, {breaches} times");
+        check(&nodes)?;
+        drop((nodes, scheduler));
+        if let Some(redis) = &redis {
+            progress.now("redis, the nodes on another instance");
+            jobs.push(far(options, redis).await?);
         }
     }
     let mut lines = Vec::new();
@@ -95,6 +101,36 @@ async fn measure(options: &BenchDispatch) -> anyhow::Result<Report> {
         lines.extend(choosing::measure(store, &options.fleet, &progress).await?);
     }
     Ok(Report { jobs, choosing: lines })
+}
+
+/// The same with the nodes on one instance and the callers on another.
+async fn far(options: &BenchDispatch, redis: &RedisServer) -> anyhow::Result<Line> {
+    let (near, there) = (Scheduler::start(&redis.url())?, Scheduler::start(&redis.url())?);
+    let nodes = connect_nodes(options, there.address()).await?;
+    let ready = Instant::now() + Duration::from_secs(10);
+    // Until the one has heard of the nodes of the other.
+    loop {
+        let address = near.address();
+        let job = |i| job(address, i, options.audio_bytes);
+        let tried = drive(address, 1, Duration::from_millis(50), job).await?;
+        if tried.done > 0 && tried.errors == 0 {
+            break;
+        }
+        if Instant::now() > ready {
+            bail!("the one instance never heard of the nodes of the other");
+        }
+    }
+    let line = one("far", options, &near, Some(&there), Some(redis), FAR_IN_FLIGHT).await?;
+    check(&nodes)?;
+    Ok(line)
+}
+
+fn check(nodes: &[FakeNode]) -> anyhow::Result<()> {
+    let breaches: u64 = nodes.iter().map(|node| node.stats().breaches).sum();
+    if breaches > 0 {
+        bail!("nodes were given more than they can do, {breaches} times");
+    }
+    Ok(())
 }
 
 async fn connect_nodes(options: &BenchDispatch, address: &str) -> anyhow::Result<Vec<FakeNode>> {
@@ -116,10 +152,15 @@ async fn one(
     store: &'static str,
     options: &BenchDispatch,
     scheduler: &Scheduler,
+    far: Option<&Scheduler>,
     redis: Option<&RedisServer>,
     in_flight: u32,
 ) -> anyhow::Result<Line> {
     let address = scheduler.address();
+    let all_cpu = || -> anyhow::Result<Duration> {
+        let far = far.map(|far| cpu_time(far.pid())).transpose()?.unwrap_or_default();
+        Ok(cpu_time(scheduler.pid())? + far)
+    };
     let slice = Duration::from_secs(options.seconds);
     let floor_from = cpu_time(scheduler.pid())?;
     let floor = drive(address, in_flight, slice / 3, |_| health(address)).await?;
@@ -127,11 +168,11 @@ async fn one(
     let job = |i| job(address, i, options.audio_bytes);
     // Nodes are trusted slowly; the first jobs open their slots.
     drive(address, in_flight, Duration::from_millis(500), job).await?;
-    let from = cpu_time(scheduler.pid())?;
+    let from = all_cpu()?;
     let redis_from = redis_time(redis)?;
     let calls_from = commands(redis).await?;
     let measured = drive(address, in_flight, slice, job).await?;
-    let cpu = cpu_time(scheduler.pid())? - from;
+    let cpu = all_cpu()? - from;
     let redis_to = redis_time(redis)?;
     let calls_to = commands(redis).await?;
     let redis_cpu = redis_from.zip(redis_to).map(|(from, to)| to - from);
