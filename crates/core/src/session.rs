@@ -162,6 +162,11 @@ impl<R: Clone> Session<R> {
         self.window.forget_beyond(bytes, size);
     }
 
+    /// The last piece of speech whose number is used up.
+    pub fn last_seq(&self) -> Option<u32> {
+        self.last_seq
+    }
+
     /// The last piece of speech that was acknowledged.
     pub fn acked_seq(&self) -> Option<u32> {
         self.acked_seq
@@ -225,7 +230,12 @@ impl<R: Clone> Session<R> {
 
     fn drain(&mut self, out: &mut Effects<R>) {
         if self.phase == Phase::Open {
-            self.cut(CutReason::Close, out);
+            if self.settings.resume_window.is_zero() {
+                self.cut(CutReason::Close, out);
+            } else {
+                // The client says it again elsewhere, and the sentence stays whole.
+                self.leave_buffer(out);
+            }
             self.phase = Phase::Draining;
             self.press(Refusal::Draining, out);
         }

@@ -269,7 +269,7 @@ impl Driver {
         let timer = [Timer::Pause, Timer::Deadline, Timer::Resume][usize::from(timer)];
         let set = self.checker.timers.get(&timer).copied();
         match set {
-            Some((generation, _)) if early => {
+            Some((generation, at)) if early && at > self.now => {
                 self.checker.timers.remove(&timer);
                 self.feed(Event::TimerFired { timer, generation });
                 if !self.checker.closed && timer != Timer::Pause {

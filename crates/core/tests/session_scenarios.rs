@@ -572,19 +572,31 @@ fn closing_finishes_what_was_said_and_takes_nothing_more() {
 #[test]
 fn audio_refused_by_a_draining_instance_is_not_acknowledged_so_that_the_next_one_gets_it() {
     let mut talk = Talk::new();
-    talk.say("said before");
+    talk.sentence("whole");
+    talk.say("half of");
     let effects = talk.now(Event::Drain);
-    assert!(cut(&effects).is_some());
+    assert!(cut(&effects).is_none(), "a sentence is not cut in two");
     assert!(effects.contains(&Effect::Backpressure { reason: Refusal::Draining }));
-    let refused = talk.say("said after");
+    let left = |effect: &Effect| {
+        matches!(effect, Effect::AudioDropped { first_seq: 1, reason: Refusal::Draining, .. })
+    };
+    assert!(effects.iter().any(left));
+    let refused = talk.say("another");
     assert!(matches!(
         refused[..],
-        [Effect::AudioDropped { first_seq: 1, reason: Refusal::Draining, .. }]
+        [Effect::AudioDropped { first_seq: 2, reason: Refusal::Draining, .. }]
     ));
     let end = talk.fail(key(0), MissingReason::Draining);
     assert!(end.contains(&Effect::AudioAck { seq: 0 }));
     assert_eq!(end.last(), Some(&Effect::Closed));
     assert_eq!(talk.session.saved().acked_seq, Some(0));
+}
+
+#[test]
+fn a_drain_cuts_what_a_client_said_that_cannot_come_back() {
+    let mut talk = Talk::with(Settings { resume_window: Duration::ZERO, ..Settings::default() });
+    talk.say("said before");
+    assert!(cut(&talk.now(Event::Drain)).is_some());
 }
 
 #[test]

@@ -152,7 +152,7 @@ impl Settings {
                 held_bytes: 8 << 20,
                 open_utterances: 32,
                 kept_endings: 16,
-                kept_bytes: 1 << 20,
+                kept_bytes: 512 << 10,
                 context_sentences: 3,
                 context_chars: 400,
             },

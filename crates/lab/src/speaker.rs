@@ -20,7 +20,7 @@
 //! ```
 //!
 //! In reading order: `options` says what a speaker is, `wire` how speech goes over the wire, `voice`
-//! what it knows of its session, `session` what it says and hears of it, [`check`] and `report` what it makes of the answers, `carrier` owns
+//! what it knows of its session, `session` what it says and hears of it, `event`, [`check`] and `report` what it makes of the answers, `carrier` owns
 //! its connection, `saying` and `hearing` are what a test can do with it, `script` and `auto` the one
 //! that speaks by itself, [`sockets`] what thousands of them need.
 
@@ -36,6 +36,7 @@ use tokio::time::timeout;
 mod auto;
 mod carrier;
 pub mod check;
+mod event;
 mod hearing;
 mod options;
 mod report;
@@ -47,7 +48,8 @@ mod voice;
 mod wire;
 
 pub use auto::{AutoSpeaker, Ended, Happening};
-pub use check::{Answered, Checker, Event};
+pub use check::{Answered, Checker};
+pub use event::Event;
 pub use hearing::Received;
 pub use options::{SUPPORTS, SpeakerOptions};
 pub use report::{Kind, Report};

@@ -155,6 +155,18 @@ impl<R: Clone> Session<R> {
         }
     }
 
+    /// Lets go of what is in the buffer as if it had not come: it is not acknowledged, so the client
+    /// sends it again.
+    pub(super) fn leave_buffer(&mut self, out: &mut Effects<R>) {
+        self.turns.end();
+        if let Some(buffer) = self.buffer.take() {
+            self.last_seq = buffer.before;
+            let (first_seq, last_seq) = buffer.seqs;
+            let (bytes, reason) = (buffer.bytes(), Refusal::Draining);
+            out.push(Effect::AudioDropped { first_seq, last_seq, bytes, reason });
+        }
+    }
+
     /// Makes an utterance of what is in the buffer. With nothing in it, only a turn may end.
     pub(super) fn cut(&mut self, reason: CutReason, out: &mut Effects<R>) -> Option<u64> {
         let Some(buffer) = self.buffer.take() else {

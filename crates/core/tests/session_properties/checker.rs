@@ -272,6 +272,11 @@ impl Checker {
             }
             Event::SetLanguages(routes) => self.routes = routes.clone(),
             Event::Drain => {
+                let left: Vec<u32> = self.dropped_by(effects);
+                for seq in left {
+                    self.pieces.remove(&seq);
+                }
+                self.last_used = self.last_used.min(session.last_seq());
                 self.draining |= !self.leaving;
                 self.leaving = true;
             }
@@ -303,6 +308,11 @@ impl Checker {
                 }
             }
             Effect::AudioDropped { first_seq, last_seq, bytes, reason } => {
+                if matches!(event, Event::Drain) {
+                    // The client keeps what was not cut, and says it again elsewhere.
+                    assert_eq!(*reason, Refusal::Draining);
+                    self.draining = true;
+                }
                 self.dropped((*first_seq, *last_seq), *bytes, *reason);
             }
             Effect::AudioGap { from, to } => {
@@ -388,7 +398,7 @@ impl Checker {
         assert!(utterance.duration <= Duration::from_millis(UTTERANCE_MS) || pieces == 1);
         match utterance.reason {
             CutReason::LanguageChange => assert!(matches!(event, Event::SetLanguages(_))),
-            CutReason::Close => assert!(matches!(event, Event::Drain | Event::Close { .. })),
+            CutReason::Close => assert!(matches!(event, Event::Close { .. })),
             CutReason::Pause => {
                 assert!(self.now >= self.last_sound + Duration::from_millis(PAUSE_MS));
             }
@@ -429,6 +439,14 @@ impl Checker {
             Refusal::Abandoned => self.leaving = true,
             other => panic!("{other:?}"),
         }
+    }
+
+    fn dropped_by(&self, effects: &[Effect<u32>]) -> Vec<u32> {
+        let dropped = |effect: &Effect<u32>| match effect {
+            Effect::AudioDropped { first_seq, last_seq, .. } => Some(*first_seq..=*last_seq),
+            _ => None,
+        };
+        effects.iter().filter_map(dropped).flatten().collect()
     }
 
     pub fn acknowledged(&mut self, event: &Event<u32>, seq: u32) {

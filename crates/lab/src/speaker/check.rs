@@ -8,62 +8,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+pub use super::event::Event;
 use super::report::{Kind, Report};
 use crate::speech::{Digest, Echo, Mark};
 
 /// Sentences and numbers remembered to tell a repetition from something unheard of.
 const MAX_REMEMBERED: usize = 256;
-
-/// Something that a speaker did or was told.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// A connection is open; `recovered` is what the scheduler said to one that came back.
-    Opened {
-        /// The session's name.
-        session_id: String,
-        /// Whether the session from before goes on.
-        recovered: Option<bool>,
-    },
-    /// The last piece of a sentence went out for the first time.
-    Said {
-        /// Its mark; `None` for audio that cannot be recognised.
-        mark: Option<Mark>,
-        /// Its audio.
-        digest: Digest,
-        /// The client's number, if it was sent as a whole.
-        whole: Option<u64>,
-        /// The numbers of its first and last piece, if it was sent in pieces.
-        seqs: Option<(u32, u32)>,
-    },
-    /// The scheduler told that it did not take these pieces of speech.
-    Dropped {
-        /// The numbers of the first and the last of them.
-        seqs: (u32, u32),
-        /// How much audio that is.
-        bytes: u64,
-    },
-    /// A `translation_result`.
-    Result {
-        /// Its number.
-        index: u64,
-        /// What the node told of its audio; `None` from a node that tells nothing.
-        echo: Option<Echo>,
-    },
-    /// A `missing_result`.
-    Missing {
-        /// Its number.
-        index: u64,
-        /// Why.
-        reason: String,
-    },
-    /// Anything else about an utterance: a partial, a `ui_event`.
-    About {
-        /// Its number.
-        index: u64,
-        /// What.
-        kind: String,
-    },
-}
 
 /// An ending, with the sentence it is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +48,8 @@ pub struct Checker {
     whole: VecDeque<u64>,
     whole_ended: BTreeSet<u64>,
     mixed: bool,
+    /// The sentence that is being said.
+    saying: Option<Mark>,
     /// Some audio had no mark.
     unmarked: bool,
     /// What was dropped of a sentence that is not said to its end yet.
@@ -150,7 +102,9 @@ impl Checker {
                     self.begin_anew();
                 }
             }
+            Event::Begun { mark } => self.saying = Some(*mark),
             Event::Said { mark, digest, whole, seqs } => {
+                self.saying = None;
                 self.report.said += 1;
                 self.unmarked |= mark.is_none();
                 if let Some(index) = whole {
@@ -249,6 +203,7 @@ impl Checker {
         self.next_index = 0;
         self.unexplained = 0;
         self.dropped.clear();
+        self.saying = None;
         self.whole.clear();
         self.whole_ended.clear();
         self.mixed = false;
@@ -303,6 +258,10 @@ impl Checker {
                     Kind::Disordered,
                     format!("sentence {mark} came back as {index}, after {later}"),
                 ),
+                (None, None) if self.saying == Some(mark) => {
+                    let text = format!("{} bytes of sentence {mark}", digest.bytes);
+                    (Kind::Split, format!("{text} came back as {index} while it was being said"))
+                }
                 (None, None) => {
                     (Kind::Foreign, format!("utterance {index} is of sentence {mark}, never said"))
                 }
@@ -363,30 +322,6 @@ impl Sentence {
     fn name(&self) -> String {
         self.mark.map_or_else(|| "a sentence".to_owned(), |mark| format!("sentence {mark}"))
     }
-}
-
-/// What a message of the scheduler is to the checker.
-pub(super) fn event_of(message: &serde_json::Value) -> Option<Event> {
-    if message["type"] == "error" {
-        let details = &message["details"];
-        // What a scheduler that goes away does not take, the next one will.
-        if matches!(details["reason"].as_str(), Some("draining" | "closed")) {
-            return None;
-        }
-        let seq = |name: &str| details[name].as_u64().and_then(|seq| u32::try_from(seq).ok());
-        let seqs = seq("first_seq").zip(seq("last_seq"))?;
-        return Some(Event::Dropped { seqs, bytes: details["bytes"].as_u64().unwrap_or(0) });
-    }
-    let index = message["utterance_index"].as_u64()?;
-    Some(match message["type"].as_str()? {
-        "translation_result" => Event::Result { index, echo: Echo::read(message) },
-        "missing_result" => {
-            let reason = message["reason"].as_str().unwrap_or_default().to_owned();
-            Event::Missing { index, reason }
-        }
-        kind @ ("asr_partial" | "ui_event") => Event::About { index, kind: kind.to_owned() },
-        _ => return None,
-    })
 }
 
 /// How often each reason for a missing result was told.

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::check::{self, Answered, Checker, Event};
+use super::check::{Answered, Checker};
+use super::event::{Event, event_of};
 use super::options::SpeakerOptions;
 use super::voice::{SessionAck, Voice};
 use super::wire::Frame;
@@ -45,6 +46,9 @@ impl Session {
     pub fn say(&mut self, seq: Option<u32>, audio: Bytes, is_final: bool) -> (u32, Frame) {
         if self.digest.bytes == 0 {
             self.mark = Mark::find(&audio);
+            if let Some(mark) = self.mark {
+                self.note(monotonic_us(), Event::Begun { mark });
+            }
         }
         self.digest.add(&audio);
         // Counted on from an arbitrary moment, as clients do.
@@ -69,7 +73,7 @@ impl Session {
     /// A message came; for an ending, says of which sentence.
     pub fn hear(&mut self, at_us: u64, message: &Value) -> Option<Answered> {
         self.voice.hear(message);
-        check::event_of(message).and_then(|event| self.note(at_us, event))
+        event_of(message).and_then(|event| self.note(at_us, event))
     }
 
     /// Writes down what happened, and has it checked.

@@ -92,7 +92,7 @@ pub async fn work_goes_on_elsewhere_while_one_is_left_alone(on: On) {
     let mut bad = scripted(&app, "bad").await;
     fails(&app, &mut bad).await;
     fails(&app, &mut bad).await;
-    let mut good = connect(options(&app, "good").max_jobs(8)).await;
+    let mut good = connect(&app, options(&app, "good").max_jobs(8)).await;
     for _ in 0..8 {
         let job = job().prefer("bad").submit(&app);
         let assign = take(&mut good).await;

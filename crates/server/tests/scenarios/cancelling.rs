@@ -48,7 +48,7 @@ pub async fn a_job_being_worked_on_is_taken_back(on: On) {
 
 pub async fn a_job_in_line_leaves_it(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = connect(options(&app, "a").max_jobs(1)).await;
+    let mut node = connect(&app, options(&app, "a").max_jobs(1)).await;
     let running = job().submit(&app);
     let assign = take(&mut node).await;
     let waiting = job().submit(&app);
@@ -65,7 +65,7 @@ pub async fn a_job_in_line_leaves_it(on: On) {
 /// The slot that was meant for it goes to the next in line.
 pub async fn jobs_cancelled_as_their_slot_comes_lose_nothing(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = connect(options(&app, "a").max_jobs(1)).await;
+    let mut node = connect(&app, options(&app, "a").max_jobs(1)).await;
     for _ in 0..20 {
         let running = job().submit(&app);
         let assign = node.next_of("job_assign").await.unwrap();
@@ -92,8 +92,8 @@ pub async fn jobs_cancelled_as_their_slot_comes_lose_nothing(on: On) {
 
 pub async fn a_job_that_is_tried_again_is_taken_back(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut a = connect(options(&app, "a").max_jobs(1)).await;
-    let mut b = connect(options(&app, "b").max_jobs(1)).await;
+    let mut a = connect(&app, options(&app, "a").max_jobs(1)).await;
+    let mut b = connect(&app, options(&app, "b").max_jobs(1)).await;
     let blocker = job().only("b").submit(&app);
     let blocking = take(&mut b).await;
     let job = job().prefer("a").submit(&app);
@@ -145,7 +145,7 @@ pub async fn a_job_cancelled_at_its_hand_in_ends(on: On) {
 
 pub async fn a_node_that_cannot_be_stopped_keeps_its_slot_until_it_is_done(on: On) {
     let app = TestApp::start(on, short_leases()).await;
-    let mut node = connect(options(&app, "a").without("cancel")).await;
+    let mut node = connect(&app, options(&app, "a").without("cancel")).await;
     let job = job().submit(&app);
     let assign = take(&mut node).await;
     is(&job, JobState::Acked).await;

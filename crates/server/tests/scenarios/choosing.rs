@@ -31,7 +31,7 @@ pub async fn the_preferred_node_gets_the_job(on: On) {
 
 pub async fn a_preferred_node_that_is_full_is_passed_over(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut full = connect(options(&app, "full").max_jobs(1)).await;
+    let mut full = connect(&app, options(&app, "full").max_jobs(1)).await;
     let mut other = scripted(&app, "other").await;
     let blocker = job().only("full").submit(&app);
     let blocking = take(&mut full).await;
@@ -48,7 +48,7 @@ pub async fn a_preferred_node_that_is_full_is_passed_over(on: On) {
 
 pub async fn a_preferred_node_that_is_unable_or_unknown_is_passed_over(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let _unable = connect(options(&app, "unable").languages(&["de"])).await;
+    let _unable = connect(&app, options(&app, "unable").languages(&["de"])).await;
     let mut other = scripted(&app, "other").await;
     for (wish, says) in [("unable", "not able"), ("nobody", "unknown")] {
         let job = job().prefer(wish).submit(&app);
@@ -63,7 +63,7 @@ pub async fn a_preferred_node_that_is_unable_or_unknown_is_passed_over(on: On) {
 
 pub async fn a_strict_wish_for_a_node_that_is_full_waits_and_then_fails(on: On) {
     let app = TestApp::start(on, impatient()).await;
-    let mut full = connect(options(&app, "full").max_jobs(1)).await;
+    let mut full = connect(&app, options(&app, "full").max_jobs(1)).await;
     let mut other = scripted(&app, "other").await;
     let blocker = job().only("full").submit(&app);
     let blocking = take(&mut full).await;
@@ -78,7 +78,7 @@ pub async fn a_strict_wish_for_a_node_that_is_full_waits_and_then_fails(on: On) 
 
 pub async fn a_strict_wish_waits_for_its_node_and_no_other(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut full = connect(options(&app, "full").max_jobs(1)).await;
+    let mut full = connect(&app, options(&app, "full").max_jobs(1)).await;
     let _other = scripted(&app, "other").await;
     let blocker = job().only("full").submit(&app);
     let blocking = take(&mut full).await;
@@ -94,7 +94,7 @@ pub async fn a_strict_wish_waits_for_its_node_and_no_other(on: On) {
 
 pub async fn a_strict_wish_for_a_node_that_is_unable_or_unknown_fails_at_once(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let _unable = connect(options(&app, "unable").languages(&["de"])).await;
+    let _unable = connect(&app, options(&app, "unable").languages(&["de"])).await;
     let mut other = scripted(&app, "other").await;
     for wish in ["unable", "nobody"] {
         assert_eq!(code(&job().only(wish).submit(&app)).await, "PREFERRED_NODE_NOT_CAPABLE");
@@ -117,7 +117,7 @@ pub async fn a_strict_wish_ends_with_the_failure_of_its_node(on: On) {
 pub async fn a_private_node_takes_only_jobs_that_name_it(on: On) {
     let app = TestApp::start(on, calm()).await;
     let private = lingua_lab::NodeOptions { accept_public_jobs: false, ..options(&app, "mine") };
-    let mut node = connect(private).await;
+    let mut node = connect(&app, private).await;
     assert_eq!(code(&job().submit(&app)).await, "NO_CAPABLE_NODE");
     let job = job().only("mine").submit(&app);
     let assign = take(&mut node).await;
@@ -128,7 +128,7 @@ pub async fn a_private_node_takes_only_jobs_that_name_it(on: On) {
 
 pub async fn directions_are_not_mixed_up(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = connect(options(&app, "a").pairs(&[("zh", "en")])).await;
+    let mut node = connect(&app, options(&app, "a").pairs(&[("zh", "en")])).await;
     assert_eq!(code(&job().pair("en", "zh").submit(&app)).await, "NO_CAPABLE_NODE");
     let job = job().pair("zh", "en").submit(&app);
     let assign = take(&mut node).await;

@@ -71,7 +71,8 @@ pub async fn words_on_the_way_are_passed_on_and_count_as_an_ack(on: On) {
 pub async fn audio_goes_as_bytes_or_in_the_text(on: On) {
     let app = TestApp::start(on, calm()).await;
     let mut modern = scripted(&app, "modern").await;
-    let mut plain = connect(options(&app, "plain").without("binary_audio").without("tokens")).await;
+    let mut plain =
+        connect(&app, options(&app, "plain").without("binary_audio").without("tokens")).await;
     let audio: Vec<u8> = (0..=255).collect();
     let first = job().only("modern").audio(audio.clone()).submit(&app);
     let assign = modern.next_of("job_assign").await.unwrap();
@@ -138,7 +139,7 @@ pub async fn no_node_at_all_is_told_at_once_with_what_is_missing(on: On) {
     let app = TestApp::start(on, calm()).await;
     let refusal = refused(&job().submit(&app)).await;
     assert_eq!(refusal.code_text(), "NO_CAPABLE_NODE");
-    let _node = connect(options(&app, "a").languages(&["en", "de"])).await;
+    let _node = connect(&app, options(&app, "a").languages(&["en", "de"])).await;
     let refusal = refused(&job().pair("zh", "en").submit(&app)).await;
     assert_eq!(refusal.code_text(), "NO_CAPABLE_NODE");
     assert!(refusal.detail.contains("semantic(zh)"), "{}", refusal.detail);

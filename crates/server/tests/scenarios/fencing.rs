@@ -141,7 +141,7 @@ pub async fn a_superseded_connection_has_no_say(on: On) {
 /// Acks without end neither fill anything up nor hide the result.
 pub async fn a_node_that_repeats_itself_still_gets_its_result_through(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = connect(options(&app, "a").max_jobs(1)).await;
+    let mut node = connect(&app, options(&app, "a").max_jobs(1)).await;
     let job = job().submit(&app);
     let assign = node.next_of("job_assign").await.unwrap();
     for _ in 0..500 {

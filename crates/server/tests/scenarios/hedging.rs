@@ -77,7 +77,7 @@ pub async fn a_cancel_takes_both_copies_back(on: On) {
 
 pub async fn without_a_second_node_the_first_one_is_waited_for(on: On) {
     let app = TestApp::start(on, settings()).await;
-    let mut only = connect(options(&app, "only").max_jobs(4)).await;
+    let mut only = connect(&app, options(&app, "only").max_jobs(4)).await;
     let job = job().submit(&app);
     let assign = take(&mut only).await;
     only.hears_nothing_for(Duration::from_millis(500)).await.unwrap();
@@ -89,7 +89,7 @@ pub async fn without_a_second_node_the_first_one_is_waited_for(on: On) {
 
 pub async fn copies_count_against_the_retry_budget(on: On) {
     let app = TestApp::start(on, settings()).await;
-    let mut slow = connect(options(&app, "slow").max_jobs(20)).await;
+    let mut slow = connect(&app, options(&app, "slow").max_jobs(20)).await;
     let quick = options(&app, "quick").max_jobs(20).behaviour(Behaviour::default());
     let quick = FakeNode::connect(quick).await.unwrap();
     let jobs: Vec<_> = (0..13).map(|_| job().prefer("slow").submit(&app)).collect();

@@ -264,16 +264,18 @@ pub fn options(app: &TestApp, id: &str) -> NodeOptions {
 
 /// A node that does nothing but what the scenario says.
 pub async fn scripted(app: &TestApp, id: &str) -> ScriptedNode {
-    connect(options(app, id)).await
+    connect(app, options(app, id)).await
 }
 
-pub async fn connect(options: NodeOptions) -> ScriptedNode {
-    FakeNode::scripted(options).await.unwrap()
+pub async fn connect(app: &TestApp, options: NodeOptions) -> ScriptedNode {
+    let node = FakeNode::scripted(options).await.unwrap();
+    app.meets(node.node_id()).await;
+    node
 }
 
 /// A node that takes jobs without an ack.
 pub async fn silent(app: &TestApp, id: &str) -> ScriptedNode {
-    connect(options(app, id).without("ack")).await
+    connect(app, options(app, id).without("ack")).await
 }
 
 /// A report that the scheduler has taken in when this returns.

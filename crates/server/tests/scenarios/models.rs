@@ -50,7 +50,7 @@ pub async fn a_missing_model_is_remembered_and_the_job_goes_elsewhere(on: On) {
 
 pub async fn a_missing_model_is_told_by_a_failed_result_too(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut old = connect(options(&app, "old").old_agent()).await;
+    let mut old = connect(&app, options(&app, "old").old_agent()).await;
     let job = job().submit(&app);
     let assign = old.next_of("job_assign").await.unwrap();
     let error = json!({ "code": "MODEL_NOT_AVAILABLE", "message": "no",
@@ -112,7 +112,7 @@ pub async fn a_node_that_floods_with_gaps_is_left_alone(on: On) {
     settings.breaker.failures = 2;
     settings.breaker.first_pause_ms = 60_000;
     let app = TestApp::start(on, settings).await;
-    let mut node = connect(options(&app, "a").languages(&["en", "zh", "de", "fr"])).await;
+    let mut node = connect(&app, options(&app, "a").languages(&["en", "zh", "de", "fr"])).await;
     for (src, tgt) in [("en", "zh"), ("zh", "en"), ("en", "de"), ("de", "en")] {
         let job = job().pair(src, tgt).submit(&app);
         let assign = node.next_of("job_assign").await.unwrap();

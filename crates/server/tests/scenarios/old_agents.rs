@@ -13,7 +13,7 @@ use crate::app::jobs::{attempts, done, ended, is, job};
 use crate::app::{On, TestApp};
 
 async fn old(app: &TestApp, id: &str) -> ScriptedNode {
-    connect(options(app, id).old_agent()).await
+    connect(app, options(app, id).old_agent()).await
 }
 
 async fn empty(job: &Job) {
@@ -168,7 +168,7 @@ pub async fn its_spellings_are_lived_with(on: On) {
             { "type": "tone", "ready": false, "reason": null }],
         "installed_services": [{ "type": "SomethingNew", "device": "NPU", "status": "Odd" }],
         "hardware": { "memory_gb": 15.87 }, "brand_new_field": { "x": [] } });
-    let mut node = connect(options(&app, "old").old_agent().register_with(fields)).await;
+    let mut node = connect(&app, options(&app, "old").old_agent().register_with(fields)).await;
     assert_eq!(node.registration().unwrap().status, "ready");
     let beat = json!({ "type": "heartbeat", "installed_services": null, "rerun_metrics": {},
         "resource_usage": { "gpu_percent": null, "cpu_percent": 3 } });

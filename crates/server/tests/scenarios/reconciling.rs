@@ -48,7 +48,7 @@ pub async fn a_job_that_is_listed_stays_where_it_is(on: On) {
 pub async fn heartbeats_of_a_node_that_lists_nothing_keep_its_jobs(on: On) {
     let app = TestApp::start(on, short_leases()).await;
     let quiet = lingua_lab::NodeOptions { report_running: false, ..options(&app, "a") };
-    let mut node = connect(quiet).await;
+    let mut node = connect(&app, quiet).await;
     let job = job().submit(&app);
     let assign = take(&mut node).await;
     is(&job, JobState::Acked).await;
@@ -82,8 +82,8 @@ pub async fn a_job_that_nobody_knows_is_stopped(on: On) {
 
 pub async fn a_job_that_was_given_up_meanwhile_is_stopped(on: On) {
     let app = TestApp::start(on, short_leases()).await;
-    let mut a = connect(options(&app, "a").without("cancel")).await;
-    let mut b = connect(options(&app, "b").heartbeat_every(Duration::from_millis(300))).await;
+    let mut a = connect(&app, options(&app, "a").without("cancel")).await;
+    let mut b = connect(&app, options(&app, "b").heartbeat_every(Duration::from_millis(300))).await;
     let job = job().prefer("a").submit(&app);
     let assign = take(&mut a).await;
     is(&job, JobState::Acked).await;
@@ -91,7 +91,7 @@ pub async fn a_job_that_was_given_up_meanwhile_is_stopped(on: On) {
     let again = b.next_of("job_assign").await.unwrap();
     b.result(&again, "elsewhere").await.unwrap();
     assert_eq!(done(&job).await, "elsewhere");
-    let mut back = connect(options(&app, "a").without("cancel")).await;
+    let mut back = connect(&app, options(&app, "a").without("cancel")).await;
     back.heartbeat(json!({ "running": [running(&assign)] })).await.unwrap();
     let cancel = back.next_of("job_cancel").await.unwrap();
     assert_eq!(cancel["job_id"], assign["job_id"]);
@@ -124,7 +124,7 @@ pub async fn a_node_that_registers_with_nothing_running_lost_its_jobs(on: On) {
     tokio::time::sleep(Duration::from_millis(500)).await;
     a.abort();
     let empty = json!({ "running": [] });
-    let _back = connect(options(&app, "a").without("ack").register_with(empty)).await;
+    let _back = connect(&app, options(&app, "a").without("ack").register_with(empty)).await;
     let again = b.next_of("job_assign").await.unwrap();
     b.result(&again, "elsewhere").await.unwrap();
     assert_eq!(done(&job).await, "elsewhere");

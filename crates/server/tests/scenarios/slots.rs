@@ -32,7 +32,7 @@ pub async fn jobs_that_race_for_the_last_slot_get_it_one_by_one(on: On) {
 /// The other dispatcher is the store itself: this instance sees a slot that is not free any more.
 pub async fn two_dispatchers_never_both_get_the_last_slot(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = connect(options(&app, "a").max_jobs(1)).await;
+    let mut node = connect(&app, options(&app, "a").max_jobs(1)).await;
     let record = app.engine.store().nodes.get(&id("a")).await.unwrap().unwrap();
     let (mut ours, mut theirs) = (0, 0);
     for round in 0..30u64 {
@@ -76,7 +76,7 @@ pub async fn when_all_is_full_a_job_waits_and_then_is_told_when_to_try_again(on:
         settings
     })
     .await;
-    let mut node = connect(options(&app, "a").max_jobs(1)).await;
+    let mut node = connect(&app, options(&app, "a").max_jobs(1)).await;
     let running = job().submit(&app);
     let assign = take(&mut node).await;
     let began = Instant::now();
@@ -92,7 +92,7 @@ pub async fn when_all_is_full_a_job_waits_and_then_is_told_when_to_try_again(on:
 /// Looking again would take 125 ms on average.
 pub async fn a_slot_that_comes_free_wakes_who_waits_for_it(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = connect(options(&app, "a").max_jobs(1)).await;
+    let mut node = connect(&app, options(&app, "a").max_jobs(1)).await;
     let mut waits = Vec::new();
     let mut running = job().submit(&app);
     let mut assign = take(&mut node).await;
@@ -116,7 +116,7 @@ pub async fn a_slot_that_comes_free_wakes_who_waits_for_it(on: On) {
 
 pub async fn those_in_line_go_by_their_deadlines(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = connect(options(&app, "a").max_jobs(1)).await;
+    let mut node = connect(&app, options(&app, "a").max_jobs(1)).await;
     let running = job().submit(&app);
     let assign = take(&mut node).await;
     let mut waiting = Vec::new();
@@ -140,7 +140,7 @@ pub async fn those_in_line_go_by_their_deadlines(on: On) {
 
 pub async fn a_node_that_joins_takes_those_who_wait(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut full = connect(options(&app, "full").max_jobs(1)).await;
+    let mut full = connect(&app, options(&app, "full").max_jobs(1)).await;
     let running = job().submit(&app);
     let assign = take(&mut full).await;
     let waiting = job().submit(&app);
@@ -156,7 +156,7 @@ pub async fn a_node_that_joins_takes_those_who_wait(on: On) {
 
 pub async fn a_maximum_lowered_below_what_runs_takes_nothing_new(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = connect(options(&app, "a").max_jobs(3)).await;
+    let mut node = connect(&app, options(&app, "a").max_jobs(3)).await;
     let mut running = Vec::new();
     for _ in 0..3 {
         running.push((job().submit(&app), take(&mut node).await));
@@ -221,7 +221,7 @@ pub async fn a_stranger_earns_its_slots(on: On) {
         settings
     })
     .await;
-    let mut node = connect(options(&app, "a").max_jobs(4)).await;
+    let mut node = connect(&app, options(&app, "a").max_jobs(4)).await;
     for (round, open) in [1, 2, 4].into_iter().enumerate() {
         assert_eq!(view(&app, "a").open_slots, open);
         let jobs: Vec<_> = (0..open).map(|_| job().submit(&app)).collect();

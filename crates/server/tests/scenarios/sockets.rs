@@ -17,7 +17,7 @@ use crate::app::{On, TestApp};
 
 pub async fn a_node_is_told_its_name_its_interval_and_its_epoch(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let first = connect(NodeOptions::new(app.ws("/ws/node"))).await;
+    let first = connect(&app, NodeOptions::new(app.ws("/ws/node"))).await;
     let ack = first.registration().unwrap().message.clone();
     let name = ack["node_id"].as_str().unwrap();
     let digits = name.strip_prefix("node-").unwrap();
@@ -26,7 +26,7 @@ pub async fn a_node_is_told_its_name_its_interval_and_its_epoch(on: On) {
     assert_eq!(ack["heartbeat_interval_ms"], 5_000);
     assert!(ack["epoch"].as_u64().unwrap() > 0 && ack["message"].is_string(), "{ack}");
 
-    let old = connect(options(&app, "old").old_agent()).await;
+    let old = connect(&app, options(&app, "old").old_agent()).await;
     let ack = &old.registration().unwrap().message;
     assert_eq!((&ack["node_id"], &ack["heartbeat_interval_ms"]), (&json!("old"), &json!(15_000)));
     app.finish().await;
@@ -142,7 +142,7 @@ pub async fn heartbeats_are_answered_to_nodes_that_understand_it(on: On) {
     let ack = new.next().await.unwrap();
     assert_eq!(ack["type"], "heartbeat_ack");
     assert!(ack["server_time_ms"].as_u64().unwrap() > 1_600_000_000_000, "{}", ack.message);
-    let mut old = connect(options(&app, "old").old_agent()).await;
+    let mut old = connect(&app, options(&app, "old").old_agent()).await;
     old.heartbeat(Value::Null).await.unwrap();
     old.hears_nothing_for(Duration::from_millis(300)).await.unwrap();
     app.finish().await;
@@ -151,7 +151,7 @@ pub async fn heartbeats_are_answered_to_nodes_that_understand_it(on: On) {
 pub async fn a_warming_node_gets_jobs_once_it_is_warm(on: On) {
     let app = TestApp::start(on, calm()).await;
     let cold = json!({ "language_capabilities": { "semantic_core_ready": false } });
-    let mut node = connect(options(&app, "a").register_with(cold)).await;
+    let mut node = connect(&app, options(&app, "a").register_with(cold)).await;
     assert_eq!(node.registration().unwrap().status, "registering");
     let refusal = crate::app::jobs::refused(&job().submit(&app)).await;
     assert_eq!(refusal.code_text(), "NO_CAPABLE_NODE");

@@ -37,7 +37,7 @@ pub async fn the_only_node_that_does_not_ack_ends_the_job(on: On) {
 /// A node that cannot be told to stop may still work: its slot stays taken as long as its lease.
 pub async fn a_slot_is_left_to_a_node_that_cannot_be_stopped(on: On) {
     let app = TestApp::start(on, hasty()).await;
-    let mut mute = connect(options(&app, "mute").without("cancel")).await;
+    let mut mute = connect(&app, options(&app, "mute").without("cancel")).await;
     let job = job().submit(&app);
     mute.next_of("job_assign").await.unwrap();
     assert_eq!(code(&job).await, "ACK_TIMEOUT");
@@ -67,7 +67,7 @@ pub async fn a_node_that_takes_too_long_is_replaced(on: On) {
 
 pub async fn the_deadline_ends_a_job_wherever_it_is(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = connect(options(&app, "a").max_jobs(2)).await;
+    let mut node = connect(&app, options(&app, "a").max_jobs(2)).await;
     // One on its way, one being worked on, one in line.
     let sent = job().deadline_ms(700).submit(&app);
     node.next_of("job_assign").await.unwrap();
@@ -105,7 +105,7 @@ pub async fn a_running_lease_lapses_when_nobody_renews_it(on: On) {
         settings
     })
     .await;
-    let mut node = connect(options(&app, "a").without("cancel")).await;
+    let mut node = connect(&app, options(&app, "a").without("cancel")).await;
     let job = job().submit(&app);
     take(&mut node).await;
     assert_eq!(code(&job).await, "JOB_TIMEOUT");

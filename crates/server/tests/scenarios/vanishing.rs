@@ -46,7 +46,7 @@ pub async fn a_node_that_vanishes_after_the_ack_has_a_moment_to_come_back(on: On
 pub async fn a_node_that_does_not_come_back_is_replaced(on: On) {
     let app = TestApp::start(on, short_leases()).await;
     let mut a = scripted(&app, "a").await;
-    let mut b = connect(options(&app, "b").heartbeat_every(Duration::from_millis(200))).await;
+    let mut b = connect(&app, options(&app, "b").heartbeat_every(Duration::from_millis(200))).await;
     let job = job().prefer("a").submit(&app);
     take(&mut a).await;
     is(&job, JobState::Acked).await;

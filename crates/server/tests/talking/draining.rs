@@ -11,7 +11,7 @@ use crate::app::{On, TestApp};
 pub async fn a_drain_ends_what_was_said_and_closes(on: On) {
     let app = TestApp::start(on, calm()).await;
     let mut node = node(&app, "a").await;
-    let mut client = speaker(&app).await;
+    let mut client = super::speaker_with(options(&app).without("resume")).await;
     client.marked_sentence(mark(0), 200).await.unwrap();
     let first = take(&mut node).await;
     client.say(speech(Codec::Opus, 1, 200)).await.unwrap();
@@ -59,13 +59,18 @@ pub async fn a_drained_session_goes_on_elsewhere(on: On) {
     let id = client.session_id().to_owned();
     client.marked_sentence(mark(0), 200).await.unwrap();
     is_result(&client.ending().await.unwrap(), 0);
+    // In the middle of a sentence, which is not cut in two for it.
+    let pieces = Codec::Opus.pieces(&speech(Codec::Opus, 1, 400), 200);
+    client.say(pieces[0].clone()).await.unwrap();
+    client.heartbeat().await.unwrap();
+    client.next_of("server_heartbeat").await.unwrap();
     app.stop().await;
     assert_eq!(client.closed().await.unwrap().code, Some(1001));
     client.options_mut().url = other.ws("/ws/session");
     let ack = client.resume().await.unwrap();
     assert_eq!((ack.recovered, ack.session_id.as_str()), (Some(true), id.as_str()));
     assert_eq!(ack.next_index, Some(1));
-    client.marked_sentence(mark(1), 200).await.unwrap();
+    client.say_last(pieces[1].clone()).await.unwrap();
     is_result(&client.ending().await.unwrap(), 1);
     super::finish(other, client).await;
 }

@@ -107,6 +107,14 @@ fn a_sentence_in_parts_is_split() {
 }
 
 #[test]
+fn a_sentence_that_is_cut_while_it_is_being_said_is_split() {
+    let begun = Event::Begun { mark: mark(0) };
+    let (first, second) = (&audio(0)[..20], &audio(0)[20..]);
+    let events = [begun, result_of(0, first), said(0), result_of(1, second)];
+    finds(&[Kind::Split, Kind::Split], &events);
+}
+
+#[test]
 fn audio_that_is_doubled_joined_or_changed_is_seen() {
     let twice = [audio(0), audio(0)].concat();
     finds(&[Kind::Doubled], &[said(0), result_of(0, &twice)]);

@@ -1,0 +1,85 @@
+//! What happens to a speaker, as its log and its checker know it.
+
+use serde_json::Value;
+
+use crate::speech::{Digest, Echo, Mark};
+
+/// Something that a speaker did or was told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A connection is open; `recovered` is what the scheduler said to one that came back.
+    Opened {
+        /// The session's name.
+        session_id: String,
+        /// Whether the session from before goes on.
+        recovered: Option<bool>,
+    },
+    /// The first piece of a marked sentence went out.
+    Begun {
+        /// Its mark.
+        mark: Mark,
+    },
+    /// The last piece of a sentence went out for the first time.
+    Said {
+        /// Its mark; `None` for audio that cannot be recognised.
+        mark: Option<Mark>,
+        /// Its audio.
+        digest: Digest,
+        /// The client's number, if it was sent as a whole.
+        whole: Option<u64>,
+        /// The numbers of its first and last piece, if it was sent in pieces.
+        seqs: Option<(u32, u32)>,
+    },
+    /// The scheduler told that it did not take these pieces of speech.
+    Dropped {
+        /// The numbers of the first and the last of them.
+        seqs: (u32, u32),
+        /// How much audio that is.
+        bytes: u64,
+    },
+    /// A `translation_result`.
+    Result {
+        /// Its number.
+        index: u64,
+        /// What the node told of its audio; `None` from a node that tells nothing.
+        echo: Option<Echo>,
+    },
+    /// A `missing_result`.
+    Missing {
+        /// Its number.
+        index: u64,
+        /// Why.
+        reason: String,
+    },
+    /// Anything else about an utterance: a partial, a `ui_event`.
+    About {
+        /// Its number.
+        index: u64,
+        /// What.
+        kind: String,
+    },
+}
+
+/// What a message of the scheduler is to the checker.
+pub(super) fn event_of(message: &Value) -> Option<Event> {
+    if message["type"] == "error" {
+        let details = &message["details"];
+        // What a scheduler that goes away does not take, the next one will.
+        if matches!(details["reason"].as_str(), Some("draining" | "closed")) {
+            return None;
+        }
+        let seq = |name: &str| details[name].as_u64().and_then(|seq| u32::try_from(seq).ok());
+        let seqs = seq("first_seq").zip(seq("last_seq"))?;
+        return Some(Event::Dropped { seqs, bytes: details["bytes"].as_u64().unwrap_or(0) });
+    }
+    let index = message["utterance_index"].as_u64()?;
+    Some(match message["type"].as_str()? {
+        "translation_result" => Event::Result { index, echo: Echo::read(message) },
+        "missing_result" => {
+            let reason = message["reason"].as_str().unwrap_or_default().to_owned();
+            Event::Missing { index, reason }
+        }
+        kind @ ("asr_partial" | "ui_event") => Event::About { index, kind: kind.to_owned() },
+        _ => return None,
+    })
+}
