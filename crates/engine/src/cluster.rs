@@ -26,7 +26,7 @@ use std::time::Duration;
 use lingua_core::JobId;
 use lingua_store::bus::Announce;
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::dispatch::Dispatcher;
 use crate::nodes::Nodes;
@@ -51,6 +51,8 @@ pub(crate) struct Cluster {
     sessions: Arc<Sessions>,
     /// Attempts of others whose speech is being fetched; `true` once nobody wants them any more.
     fetching: Mutex<HashMap<(JobId, u32), bool>>,
+    /// Of each turn the last of its parts that is on its way to a node, to be waited for.
+    turns: Mutex<HashMap<String, (JobId, oneshot::Receiver<()>)>>,
 }
 
 /// What a cluster is fed with.
@@ -82,7 +84,14 @@ impl Cluster {
         jobs: Arc<Dispatcher>,
         sessions: Arc<Sessions>,
     ) -> Arc<Self> {
-        Arc::new(Cluster { shared, nodes, jobs, sessions, fetching: Mutex::default() })
+        Arc::new(Cluster {
+            shared,
+            nodes,
+            jobs,
+            sessions,
+            fetching: Mutex::default(),
+            turns: Mutex::default(),
+        })
     }
 
     /// Says for the first time that this instance lives, and where.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lingua_store::Instance;
 use lingua_store::bus::{Delivery, Inherit};
+use tokio::sync::oneshot;
 
 use super::words::{Batch, PeerEvent, PeerResult, PeerWord, RemoteAssign};
 use super::{Cluster, Inflow};
@@ -108,9 +109,17 @@ impl Cluster {
         };
         let key = (self.shared.secret.masked(remote.job), remote.attempt);
         self.fetching.lock().insert(key, false);
+        // The parts of one turn reach their node in their order, however quick their speech is.
+        let (placed, after) = oneshot::channel();
+        let turn = remote.turn.clone();
+        let before = self.turns.lock().insert(turn.clone(), (key.0, after));
         let (cluster, from) = (Arc::clone(self), from.clone());
         tasks::start(async move {
             let fetched = cluster.shared.post.borrow(&from, &audio).await;
+            if let Some((_, before)) = before {
+                // Dropped when it is placed, or not.
+                let _ = before.await;
+            }
             let unwanted = cluster.fetching.lock().remove(&key).unwrap_or(false);
             match fetched {
                 _ if unwanted => {}
@@ -120,6 +129,11 @@ impl Cluster {
                     cluster.not_sent(&from, &remote);
                 }
             }
+            let mut turns = cluster.turns.lock();
+            if turns.get(&turn).is_some_and(|(last, _)| *last == key.0) {
+                turns.remove(&turn);
+            }
+            drop((turns, placed));
         });
     }
 
