@@ -81,7 +81,8 @@ fn line(nodes: &[FakeNode]) -> String {
 
 fn node(options: &Node, i: u32) -> anyhow::Result<NodeOptions> {
     let url = options.url.trim_end_matches('/');
-    let url = url.strip_prefix("http").context("the scheduler's URL begins with http")?;
+    let url = url.strip_prefix("http").or_else(|| url.strip_prefix("ws"));
+    let url = url.context("the scheduler's URL begins with http:// or ws://")?;
     let name = match options.count {
         1 => options.name.clone(),
         _ => format!("{}-{i}", options.name),

@@ -187,8 +187,9 @@ impl NodeState {
         let mut inner = self.inner.lock();
         if inner.held.get(job).is_some_and(|held| held.attempt == attempt) {
             inner.held.remove(job);
+            // Not of one that was never sent: another instance may have sent its own.
+            inner.tell_owner(job, attempt, true);
         }
-        inner.tell_owner(job, attempt, true);
     }
 
     /// The lease of an attempt was extended for so long.
@@ -205,8 +206,8 @@ impl NodeState {
         let mut inner = self.inner.lock();
         if let Some(held) = inner.held.get_mut(job).filter(|held| held.attempt == attempt) {
             held.job = None;
+            inner.tell_owner(job, attempt, false);
         }
-        inner.tell_owner(job, attempt, false);
     }
 }
 
