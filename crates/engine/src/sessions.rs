@@ -321,7 +321,12 @@ impl Sessions {
         let Token { key, epoch } = token;
         let local = self.open.lock().sessions.get(&key).cloned();
         let (line, opening) = match local {
-            Some(handle) => match self.resume_here(&handle, epoch, opening, line).await {
+            // What the store knows may be a line behind, and is not asked about a spent token.
+            Some(handle) if epoch < handle.former() => {
+                self.shared.metrics.resumed("spent_token");
+                return Resumed::No(line, opening);
+            }
+            Some(handle) => match self.resume_here(&handle, opening, line).await {
                 // Another instance had it in between, and may have it still.
                 Resumed::No(line, opening) => (line, opening),
                 Resumed::Yes => return Resumed::Yes,
@@ -335,14 +340,9 @@ impl Sessions {
     async fn resume_here(
         self: &Arc<Self>,
         handle: &Arc<Handle>,
-        named: u64,
         opening: Opening,
         line: Box<dyn Line>,
     ) -> Resumed {
-        if named < handle.former() {
-            self.shared.metrics.resumed("spent_token");
-            return Resumed::No(line, opening);
-        }
         let (owners, instance) = (&self.shared.store.owners, &self.shared.instance);
         let ttl = self.owner_ttl();
         let epoch = match owners.renew(&handle.key, instance, handle.epoch(), ttl).await {
