@@ -94,7 +94,7 @@ impl Engine {
             id: id.clone(),
             health: inner.health(),
             connected: inner.link.is_some(),
-            fresh: inner.fresh_until > now,
+            fresh: inner.elsewhere.is_some() || inner.fresh_until > now,
             overloaded: inner.overloaded,
             order: inner.order,
             breaker: BreakerView::of(inner.breaker.state(), now),

@@ -258,6 +258,12 @@ pub enum NodeResult {
     },
 }
 
+/// Whether a failure with this code is the node's fault: a model that it does not have is a fact
+/// about it, and speech that it has already worked on is nobody's fault.
+pub(crate) fn is_fault(code: &str) -> bool {
+    code != Code::ModelNotAvailable.as_str() && !code.starts_with("DUPLICATE_")
+}
+
 /// Why work is refused or ends without a result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {

@@ -17,9 +17,9 @@ mod state;
 mod trust;
 
 pub use breaker::BreakerView;
+pub use lingua_store::nodes::Order;
 pub use reports::Heard;
 pub(crate) use reports::INHIBITION;
-pub use state::Order;
 pub(crate) use state::{Held, NodeState};
 
 use std::collections::HashMap;
@@ -39,8 +39,7 @@ use crate::cluster::remote::Outbox;
 use crate::dispatch::{JobEvent, Waiting};
 use crate::job::{Refusal, ToNode};
 use crate::shared::Shared;
-use breaker::Breaker;
-use state::{Inner, Link, Running, Todo};
+use state::{Inner, Link, Running};
 use trust::Trust;
 
 /// Nodes that one instance holds; a fleet beyond it needs more instances.
@@ -218,9 +217,6 @@ impl Nodes {
             wish;
         let profile = profile_of(declaration, supports)?;
         let known = self.get(&id);
-        if known.as_ref().is_some_and(|node| node.lock().order == Order::Block) {
-            return Err(Refusal::new(Code::Forbidden, "an administrator blocked this node"));
-        }
         if known.is_none() && self.table.read().len() >= MAX_NODES {
             let full = "this instance has as many nodes as it can hold; try another one";
             return Err(Refusal::new(Code::QuotaExceeded, full).retry_after(5_000));
@@ -238,33 +234,10 @@ impl Nodes {
         let heartbeat = Duration::from_millis(heartbeat_ms);
         let version = ProfileVersion::of(&profile);
         let profile = Arc::new(profile);
-        let fresh = || Inner {
-            link: None,
-            epoch: 0,
-            profile: Arc::clone(&profile),
-            version,
-            declared: health,
-            overloaded: false,
-            order: Order::Serve,
-            breaker: Breaker::new(settings.breaker),
-            trust: Trust::new(settings.slow_start),
-            inhibited_until: None,
-            unsaid_until: None,
-            fresh_until: now + heartbeat * 3,
-            overdue: false,
-            heartbeat,
-            lease: Duration::from_millis(timing.running_lease_for_ms(heartbeat_ms)),
-            reports,
-            held: HashMap::default(),
-            gaps: Vec::new(),
-            todo: Todo::default(),
-            syncing: false,
-            recounting: false,
-            detail: Arc::new(NodeDetail::default()),
-            done: 0,
-            failed: 0,
-            gone_at: None,
-            elsewhere: None,
+        let order = match self.shared.store.nodes.ordered(&id).await {
+            Ok(Order::Block) => return Err(blocked()),
+            Ok(order) => order,
+            Err(error) => return Err(Refusal::store_down(&error)),
         };
         // The record is written before the node counts here: a store that is down refuses it.
         let vitals = {
@@ -273,10 +246,9 @@ impl Nodes {
                 || Trust::new(settings.slow_start).slots(profile.max_slots),
                 |inner| inner.trust.slots(profile.max_slots),
             );
-            let drained = probe.is_some_and(|inner| inner.order == Order::Drain);
             lingua_store::nodes::Vitals {
                 max: open,
-                health: if drained { Health::Draining } else { health },
+                health: if order == Order::Drain { Health::Draining } else { health },
                 overloaded: false,
                 fresh_for: heartbeat * 3,
             }
@@ -300,8 +272,9 @@ impl Nodes {
         };
         let resumed = known.as_ref().is_some_and(|node| node.lock().elsewhere.is_none());
         let node = {
+            let inner = || Inner::new(Arc::clone(&profile), version, heartbeat_ms, settings);
             let mut table = self.table.write();
-            let made = || Arc::new(NodeState::new(id.clone(), fresh()));
+            let made = || Arc::new(NodeState::new(id.clone(), inner()));
             Arc::clone(table.entry(id.clone()).or_insert_with(made))
         };
         let serial = link.serial;
@@ -316,8 +289,9 @@ impl Nodes {
                 let _ = older.out.try_send(ToNode::Superseded);
                 tracing::info!(node.id = %id, "a newer connection of the node took over");
             }
-            inner.epoch = epoch;
+            inner.renumber(epoch);
             inner.elsewhere = None;
+            inner.order = order;
             (inner.profile, inner.version) = (Arc::clone(&profile), version);
             (inner.declared, inner.overloaded, inner.reports) = (health, false, reports);
             inner.heartbeat = heartbeat;
@@ -354,6 +328,9 @@ impl Nodes {
             let mut inner = from.node.lock();
             if inner.link.as_ref().is_none_or(|link| link.serial != from.serial) {
                 return Err(Refusal::new(Code::NotFound, "register again"));
+            }
+            if inner.order == Order::Block {
+                return Err(blocked());
             }
             inner.alive(Instant::now());
             if let Some(profile) = profile
@@ -404,20 +381,39 @@ impl Nodes {
         self.sync(node);
     }
 
-    /// What an administrator wants of a node. `None` if there is no such node here.
-    pub fn order(self: &Arc<Self>, id: &NodeId, order: Order) -> Option<()> {
-        let node = self.get(id).filter(|node| node.lock().elsewhere.is_none())?;
-        node.lock().order = order;
-        node.lock().todo.beat = true;
+    /// What an administrator wants of a node, wherever it is. `false` if nobody knows such a node.
+    pub async fn order(self: &Arc<Self>, id: &NodeId, order: Order) -> Result<bool, Refusal> {
+        let written = self.shared.store.nodes.order(id, order).await;
+        let known = written.map_err(|error| Refusal::store_down(&error))?;
+        if known {
+            tracing::info!(node.id = %id, order = order.as_str(), "an administrator's order");
+            self.obey(id, order);
+        }
+        Ok(known)
+    }
+
+    /// An order reached the instance that has the node's connection.
+    pub(crate) fn obey(self: &Arc<Self>, id: &NodeId, order: Order) {
+        let Some(node) = self.get(id) else { return };
+        {
+            let mut inner = node.lock();
+            if inner.order == order {
+                return;
+            }
+            inner.order = order;
+            if inner.elsewhere.is_some() {
+                drop(inner);
+                return self.refresh(&node);
+            }
+            inner.todo.beat = true;
+        }
         let command = if order == Order::Serve { "resume" } else { "drain" };
         node.tell(ToNode::Control { command, reason: Some("by an administrator".into()) });
         if order == Order::Block {
             node.tell(ToNode::Blocked);
         }
-        tracing::info!(node.id = %id, order = ?order, "an administrator's order");
         self.refresh(&node);
         self.sync(&node);
-        Some(())
     }
 
     /// A node says that something is wrong with it: counted and shown.
@@ -489,6 +485,10 @@ impl Inner {
             }
         }
     }
+}
+
+fn blocked() -> Refusal {
+    Refusal::new(Code::Forbidden, "an administrator blocked this node")
 }
 
 fn profile_of(declaration: Declaration, supports: Supports) -> Result<NodeProfile, Refusal> {

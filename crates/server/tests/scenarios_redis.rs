@@ -39,14 +39,14 @@ async fn without_its_store_nothing_is_begun_and_nothing_is_lost() {
     let told = error.downcast_ref::<ConnectError>().unwrap();
     let down = "SCHEDULER_DEPENDENCY_DOWN";
     assert!(matches!(told, ConnectError::Refused { code, .. } if code == down), "{told}");
-    report(&mut node, serde_json::json!({ "running": [scenarios::running(&assign)] })).await;
+    report(&app, &mut node, serde_json::json!({ "running": [scenarios::running(&assign)] })).await;
     node.result(&assign, "delivered").await.unwrap();
     assert_eq!(done(&running).await, "delivered");
     assert!(view(&app, "a").connected, "it stays connected all along");
 
     app.redis.as_mut().unwrap().restart().await.unwrap();
     eventually("the store is back", || store.borrow().is_up()).await;
-    report(&mut node, Value::Null).await;
+    report(&app, &mut node, Value::Null).await;
     // The store lost its leases: for a moment nobody knows what the node may run.
     let begun = loop {
         let job = job().submit(&app);
@@ -54,7 +54,7 @@ async fn without_its_store_nothing_is_begun_and_nothing_is_lost() {
             assign = node.next_of("job_assign") => break (job, assign.unwrap()),
             () = job.until(|_| false) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
-        report(&mut node, Value::Null).await;
+        report(&app, &mut node, Value::Null).await;
     };
     node.result(&begun.1, "again").await.unwrap();
     assert_eq!(done(&begun.0).await, "again");

@@ -47,6 +47,14 @@ pub trait NodeDirectory: Send + Sync {
     /// Remembers for `lasting` that the node misses a model. Repeating moves the end, never nearer.
     async fn note_gap(&self, node: &NodeId, model: &ModelId, lasting: Duration) -> Result<()>;
 
+    /// Writes down what an administrator wants of the node, until the next order; `false` if nobody
+    /// knows such a node. It outlives connections and records, and is announced by
+    /// [`NodeDirectory::changes`].
+    async fn order(&self, node: &NodeId, order: Order) -> Result<bool>;
+
+    /// What an administrator wants of the node.
+    async fn ordered(&self, node: &NodeId) -> Result<Order>;
+
     /// The record, with the store's time at which it was read.
     async fn get(&self, node: &NodeId) -> Result<Option<NodeRecord>>;
 
@@ -201,6 +209,34 @@ pub enum Fenced {
     Unknown,
 }
 
+/// What an administrator wants of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Order {
+    /// Nothing in particular.
+    #[default]
+    Serve,
+    /// Finish what it has, take nothing new.
+    Drain,
+    /// Stay out.
+    Block,
+}
+
+impl Order {
+    /// A stable word for records and answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Order::Serve => "serve",
+            Order::Drain => "drain",
+            Order::Block => "block",
+        }
+    }
+
+    /// The order that such a word stands for.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Order::Serve, Order::Drain, Order::Block].into_iter().find(|order| order.as_str() == word)
+    }
+}
+
 /// A node as the store knows it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeRecord {
@@ -224,6 +260,8 @@ pub struct NodeRecord {
     pub fresh_until: Moment,
     /// Models it misses, each until when.
     pub gaps: Vec<(ModelId, Moment)>,
+    /// What an administrator wants of it.
+    pub order: Order,
     /// The store's time of this reading.
     pub read_at: Moment,
 }

@@ -82,6 +82,11 @@ impl Cluster {
             PeerWord::ResultAck { node, epoch, job, attempt } => {
                 self.nodes.tell_for(&node, epoch, ToNode::ResultAck { job, attempt });
             }
+            PeerWord::Control { node, epoch, command, reason } => {
+                if let Some(command) = known_command(&command) {
+                    self.nodes.tell_for(&node, epoch, ToNode::Control { command, reason });
+                }
+            }
             PeerWord::Forget { node, job, attempt, over } => {
                 self.give_up_fetching((job, attempt));
                 self.nodes.forget_for(&node, &job, attempt, over);
@@ -292,6 +297,11 @@ impl Cluster {
             _ => {}
         }
     }
+}
+
+/// The commands that this version knows.
+fn known_command(command: &str) -> Option<&'static str> {
+    ["update", "drain", "resume"].into_iter().find(|known| *known == command)
 }
 
 /// The reasons that this version knows; a later one's is told as the most general.

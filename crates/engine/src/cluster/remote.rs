@@ -63,8 +63,11 @@ impl There {
                 PeerWord::Cancel { node, epoch, job, attempt, reason: reason.to_owned() }
             }
             ToNode::ResultAck { job, attempt } => PeerWord::ResultAck { node, epoch, job, attempt },
+            ToNode::Control { command, reason } => {
+                PeerWord::Control { node, epoch, command: command.to_owned(), reason }
+            }
             // These are said by the instance that has the connection.
-            ToNode::Control { .. } | ToNode::Superseded | ToNode::Blocked => return Ok(()),
+            ToNode::Superseded | ToNode::Blocked => return Ok(()),
         };
         self.say(word)
     }

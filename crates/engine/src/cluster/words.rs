@@ -42,6 +42,8 @@ pub(crate) enum PeerWord {
     Cancel { node: NodeId, epoch: u64, job: JobId, attempt: u32, reason: String },
     /// To the same: the result arrived.
     ResultAck { node: NodeId, epoch: u64, job: JobId, attempt: u32 },
+    /// To the same: tell the node this.
+    Control { node: NodeId, epoch: u64, command: String, reason: Option<String> },
     /// To the same: nobody waits for this attempt any more; with `slot` it is over, otherwise the
     /// node may still work and its slot stays out.
     Forget { node: NodeId, job: JobId, attempt: u32, over: bool },

@@ -22,7 +22,7 @@ use super::registry::{Job, View};
 use super::slot::Slot;
 use super::{Dispatcher, JobEvent};
 use crate::cluster::Stray;
-use crate::job::{Ended, JobSpec, NodeResult, Refusal, Reject, ToNode};
+use crate::job::{Ended, JobSpec, NodeResult, Refusal, Reject, ToNode, is_fault};
 use crate::nodes::Supports;
 use crate::sessions::mail::JobNews;
 use crate::tasks;
@@ -426,7 +426,7 @@ impl Run {
         if known == Some(Code::ModelNotAvailable) {
             self.d.note_gap(&node, self.spec.need.route, missing_model.as_deref());
         }
-        let blame = known != Some(Code::ModelNotAvailable) && !code.starts_with("DUPLICATE_");
+        let blame = is_fault(&code);
         let mut refusal = Refusal::new(known.unwrap_or(Code::ProcessingError), message);
         if known.is_none() && is_code(&code) {
             refusal.node_code = Some(code);

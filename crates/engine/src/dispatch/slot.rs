@@ -114,7 +114,9 @@ impl Slot {
     pub fn leave(mut self) {
         self.over = true;
         self.shared.metrics.slots_left.inc();
-        self.node.disown(&self.token.job, self.token.attempt);
+        if self.node.disown(&self.token.job, self.token.attempt) {
+            self.nodes.recount(&self.node);
+        }
     }
 }
 

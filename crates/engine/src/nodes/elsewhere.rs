@@ -4,7 +4,6 @@
 //! and what they say comes back from there. When a node moves, the attempts that it has move along:
 //! whoever has their jobs tells the new instance that it wants to hear of them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,10 +15,8 @@ use lingua_store::Instance;
 use lingua_store::nodes::NodeRecord;
 use tokio::time::Instant;
 
-use super::breaker::Breaker;
-use super::state::{Elsewhere, Held, Inner, Link, NodeState, Order, Todo};
-use super::trust::Trust;
-use super::{NodeDetail, Nodes, Supports};
+use super::state::{Elsewhere, Held, Inner, Link, NodeState, Todo};
+use super::{Nodes, Supports};
 use crate::cluster::remote::{Ears, FarEars, Outbox, Refused, There, lease_of};
 use crate::cluster::words::{PeerWord, RemoteAdopt, RemoteAssign};
 use crate::dispatch::JobEvent;
@@ -30,6 +27,7 @@ impl Nodes {
     /// What the store says of a node of another instance.
     pub(crate) fn learn(self: &Arc<Self>, record: NodeRecord) {
         if record.owner == self.shared.instance {
+            self.obey(&record.node, record.order);
             return;
         }
         let alive = record.fresh_until > record.read_at
@@ -65,7 +63,13 @@ impl Nodes {
                 inner.profile = Arc::new(record.profile);
             }
             inner.overloaded = record.overloaded;
-            inner.elsewhere = Some(Elsewhere { max: record.max, health: record.health });
+            inner.order = record.order;
+            let there = There {
+                post: Arc::clone(&self.shared.post),
+                owner: record.owner,
+                node: node.id.clone(),
+                epoch: record.epoch,
+            };
             let missing = record.gaps.into_iter();
             inner.gaps =
                 missing.map(|(model, until)| (model, now + record.read_at.until(until))).collect();
@@ -73,21 +77,17 @@ impl Nodes {
             if !alive {
                 inner.lose(now);
             } else if moved {
-                let there = There {
-                    post: Arc::clone(&self.shared.post),
-                    owner: record.owner,
-                    node: node.id.clone(),
-                    epoch: record.epoch,
-                };
                 inner.adopted_by(&there);
                 let supports = Supports::from_bits(inner.profile.agent);
                 let serial = self.serials.fetch_add(1, Ordering::Relaxed) + 1;
-                inner.link = Some(Link { serial, out: Outbox::There(there), supports });
+                inner.link = Some(Link { serial, out: Outbox::There(there.clone()), supports });
                 inner.gone_at = None;
                 inner.unsaid_until = None;
                 inner.inhibited_until = None;
                 inner.tell_jobs(|attempt| JobEvent::NodeBack { attempt });
             }
+            let (max, health) = (record.max, record.health);
+            inner.elsewhere = Some(Elsewhere { there, max, health });
         }
         self.refresh(&node);
     }
@@ -206,7 +206,7 @@ impl Nodes {
         }
         match over {
             true => node.forget(job, attempt),
-            false => node.disown(job, attempt),
+            false => drop(node.disown(job, attempt)),
         }
     }
 
@@ -269,37 +269,9 @@ impl Nodes {
     }
 
     fn meet(&self, record: &NodeRecord) -> Arc<NodeState> {
-        let settings = &self.shared.settings;
-        let timing = &settings.timing;
-        let now = Instant::now();
-        let inner = Inner {
-            link: None,
-            epoch: 0,
-            profile: Arc::new(record.profile.clone()),
-            version: record.version,
-            declared: record.health,
-            overloaded: record.overloaded,
-            order: Order::Serve,
-            breaker: Breaker::new(settings.breaker),
-            trust: Trust::new(false),
-            inhibited_until: None,
-            unsaid_until: None,
-            fresh_until: now,
-            overdue: false,
-            heartbeat: Duration::from_millis(timing.heartbeat_ms),
-            lease: Duration::from_millis(timing.running_lease_for_ms(timing.heartbeat_ms)),
-            reports: false,
-            held: HashMap::default(),
-            gaps: Vec::new(),
-            todo: Todo::default(),
-            syncing: false,
-            recounting: false,
-            detail: Arc::new(NodeDetail::default()),
-            done: 0,
-            failed: 0,
-            gone_at: Some(now),
-            elsewhere: Some(Elsewhere { max: record.max, health: record.health }),
-        };
+        let profile = Arc::new(record.profile.clone());
+        let heartbeat_ms = self.shared.settings.timing.heartbeat_ms;
+        let inner = Inner::new(profile, record.version, heartbeat_ms, &self.shared.settings);
         let mut table = self.table.write();
         let id = record.node.clone();
         let made = || Arc::new(NodeState::new(id.clone(), inner));
@@ -308,6 +280,16 @@ impl Nodes {
 }
 
 impl Inner {
+    /// A new connection of the node: what it says of attempts of others from now on is said by it.
+    pub(super) fn renumber(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        for held in self.held.values_mut() {
+            if let Some(Ears::There(far)) = &mut held.job {
+                far.epoch = epoch;
+            }
+        }
+    }
+
     /// Nothing reaches the node any more.
     fn lose(&mut self, now: Instant) {
         if self.link.take().is_some() {

@@ -12,7 +12,7 @@ use lingua_store::nodes::{Beat, BeatReply, Claim, Put, Registration};
 use lingua_store::slots::{Confirm, Report};
 use tokio::time::Instant;
 
-use super::state::{Inner, NodeState, Order, Running, Todo};
+use super::state::{Inner, NodeState, Running, Todo};
 use super::{JobEvent, Nodes};
 use crate::cluster::words::PeerWord;
 use crate::job::ToNode;
@@ -300,6 +300,7 @@ impl Nodes {
                 let here = inner.elsewhere.is_none();
                 if here && inner.link.is_some() && !inner.overdue && inner.fresh_until <= now {
                     inner.overdue = true;
+                    inner.todo.beat = true;
                     tracing::warn!(node.id = %node.id, "heartbeat overdue");
                     changed = true;
                 }
@@ -322,7 +323,7 @@ impl Nodes {
                 if here {
                     counts[inner.health() as usize] += 1;
                 }
-                (changed, gone && inner.held.is_empty() && inner.order == Order::Serve, freed)
+                (changed, gone && inner.held.is_empty(), freed)
             };
             for _ in 0..freed {
                 self.slot_came_back(&node);

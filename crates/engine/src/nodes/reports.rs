@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::state::{Held, Inner, NodeState};
 use super::{Connection, JobEvent, Nodes};
 use crate::cluster::Stray;
-use crate::job::{JobReport, JobWord, NodeResult, ToNode};
+use crate::job::{JobReport, JobWord, NodeResult, ToNode, is_fault};
 use crate::secret::token_name;
 use crate::tasks;
 
@@ -100,7 +100,9 @@ impl Nodes {
                 if ears.are_far() {
                     // Whoever has the job sees how it ended; this instance sees how the node does.
                     let changed = match &result {
-                        NodeResult::Failure { .. } => inner.failure(Instant::now()),
+                        NodeResult::Failure { code, .. } => {
+                            is_fault(code) && inner.failure(Instant::now())
+                        }
                         _ => inner.success(&self.shared.settings),
                     };
                     inner.todo.beat |= changed;

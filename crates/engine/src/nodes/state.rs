@@ -11,7 +11,7 @@ use lingua_core::eligibility::Standing;
 use lingua_core::node::{Health, NodeProfile};
 use lingua_core::pool::{self, NodeEntry};
 use lingua_core::{JobId, LeaseToken, ModelId, NodeId};
-use lingua_store::nodes::{ProfileVersion, Vitals};
+use lingua_store::nodes::{Order, ProfileVersion, Vitals};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -78,8 +78,9 @@ pub(crate) struct Inner {
 }
 
 /// A node of another instance, by that one's word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Elsewhere {
+    /// Who has, or last had, its connection.
+    pub there: There,
     /// Slots open to jobs.
     pub max: u32,
     /// Where it is in its life.
@@ -93,17 +94,6 @@ pub(crate) struct Link {
     pub serial: u64,
     pub out: Outbox,
     pub supports: Supports,
-}
-
-/// What an administrator wants of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Order {
-    /// Nothing in particular.
-    Serve,
-    /// Finish what it has, take nothing new.
-    Drain,
-    /// Stay out.
-    Block,
 }
 
 /// An attempt that a node has.
@@ -201,23 +191,69 @@ impl NodeState {
     }
 
     /// Gives an attempt up while the node may still work on it: its slot stays out until its lease
-    /// lapses or the node says that it is done.
-    pub fn disown(&self, job: &JobId, attempt: u32) {
+    /// lapses or the node says that it is done. Says whether another instance looks after it.
+    pub fn disown(&self, job: &JobId, attempt: u32) -> bool {
         let mut inner = self.inner.lock();
-        if let Some(held) = inner.held.get_mut(job).filter(|held| held.attempt == attempt) {
-            held.job = None;
-            inner.tell_owner(job, attempt, false);
+        let Some(held) = inner.held.get_mut(job).filter(|held| held.attempt == attempt) else {
+            return false;
+        };
+        held.job = None;
+        if inner.elsewhere.is_none() {
+            return false;
         }
+        inner.held.remove(job);
+        inner.tell_owner(job, attempt, false);
+        true
     }
 }
 
 impl Inner {
+    /// A node without a connection, of which nobody has heard yet.
+    pub fn new(
+        profile: Arc<NodeProfile>,
+        version: ProfileVersion,
+        heartbeat_ms: u64,
+        settings: &Settings,
+    ) -> Self {
+        let now = Instant::now();
+        Inner {
+            link: None,
+            epoch: 0,
+            profile,
+            version,
+            declared: Health::Registering,
+            overloaded: false,
+            order: Order::Serve,
+            breaker: Breaker::new(settings.breaker),
+            trust: Trust::new(settings.slow_start),
+            inhibited_until: None,
+            unsaid_until: None,
+            fresh_until: now,
+            overdue: false,
+            heartbeat: Duration::from_millis(heartbeat_ms),
+            lease: Duration::from_millis(settings.timing.running_lease_for_ms(heartbeat_ms)),
+            reports: false,
+            held: HashMap::default(),
+            gaps: Vec::new(),
+            todo: Todo::default(),
+            syncing: false,
+            recounting: false,
+            detail: Arc::default(),
+            done: 0,
+            failed: 0,
+            gone_at: Some(now),
+            elsewhere: None,
+        }
+    }
+
     /// Where the node is in its life, by everybody's word.
     pub fn health(&self) -> Health {
         if let Some(Elsewhere { health, .. }) = self.elsewhere {
             let paused = matches!(self.breaker.state(), breaker::State::Open { .. });
             return match health {
                 _ if self.link.is_none() => Health::Offline,
+                // Its own instance hears of the order a moment later.
+                Health::Ready if self.order != Order::Serve => Health::Draining,
                 Health::Ready if paused => Health::Degraded,
                 health => health,
             };
@@ -236,19 +272,22 @@ impl Inner {
 
     /// Slots open to jobs now.
     pub fn open_slots(&self) -> u32 {
-        if let Some(Elsewhere { max, .. }) = self.elsewhere {
-            return max;
-        }
-        match self.breaker.state() {
-            breaker::State::Probing => 1,
-            _ => self.trust.slots(self.profile.max_slots),
+        match (self.breaker.state(), &self.elsewhere) {
+            (breaker::State::Probing, _) => 1,
+            (_, Some(elsewhere)) => elsewhere.max,
+            (_, None) => self.trust.slots(self.profile.max_slots),
         }
     }
 
     pub fn vitals(&self) -> Vitals {
+        // Others do not see its heartbeats.
+        let health = match self.health() {
+            Health::Ready if self.overdue => Health::Degraded,
+            other => other,
+        };
         Vitals {
             max: self.open_slots(),
-            health: self.health(),
+            health,
             overloaded: self.overloaded,
             fresh_for: self.heartbeat * 3,
         }
@@ -282,9 +321,12 @@ impl Inner {
         self.link.as_ref()?.out.there()
     }
 
-    /// Tells the instance that has the connection that nobody waits for this attempt any more.
+    /// Tells the instance that has the connection that nobody waits for this attempt any more. One
+    /// that lost it a moment ago is told too: the node may come back to it.
     fn tell_owner(&self, job: &JobId, attempt: u32, over: bool) {
-        if let Some(there) = self.there() {
+        if let Some(Elsewhere { there, .. }) = &self.elsewhere
+            && there.post.is_alive(&there.owner)
+        {
             let (node, job) = (there.node.clone(), *job);
             let _ = there.say(PeerWord::Forget { node, job, attempt, over });
         }

@@ -21,6 +21,7 @@ const MAX_NODES: u64 = 1_000;
 
 refusals!(ListRefusals: InvalidMessage);
 refusals!(NodeRefusals: InvalidMessage, NotFound);
+refusals!(OrderRefusals: InvalidMessage, NotFound, SchedulerDependencyDown);
 
 /// List the nodes of this instance
 #[utoipa::path(
@@ -79,20 +80,20 @@ pub(crate) async fn pools(State(engine): State<Engine>) -> Json<PoolsBody> {
 #[utoipa::path(
     post, path = "/api/v1/nodes/{id}/drain", operation_id = "drain_node", tag = "admin",
     params(("id" = String, Path, description = "The node's id")),
-    responses((status = 200, body = Done), NodeRefusals)
+    responses((status = 200, body = Done), OrderRefusals)
 )]
 pub(crate) async fn drain(State(door): State<Door>, segment: Segment) -> Answer<Json<Done>> {
-    order(&door, segment, Order::Drain)
+    order(&door, segment, Order::Drain).await
 }
 
 /// Let a node serve again
 #[utoipa::path(
     post, path = "/api/v1/nodes/{id}/resume", operation_id = "resume_node", tag = "admin",
     params(("id" = String, Path, description = "The node's id")),
-    responses((status = 200, body = Done), NodeRefusals)
+    responses((status = 200, body = Done), OrderRefusals)
 )]
 pub(crate) async fn resume(State(door): State<Door>, segment: Segment) -> Answer<Json<Done>> {
-    order(&door, segment, Order::Serve)
+    order(&door, segment, Order::Serve).await
 }
 
 /// Shut a node out
@@ -101,15 +102,17 @@ pub(crate) async fn resume(State(door): State<Door>, segment: Segment) -> Answer
 #[utoipa::path(
     post, path = "/api/v1/nodes/{id}/block", operation_id = "block_node", tag = "admin",
     params(("id" = String, Path, description = "The node's id")),
-    responses((status = 200, body = Done), NodeRefusals)
+    responses((status = 200, body = Done), OrderRefusals)
 )]
 pub(crate) async fn block(State(door): State<Door>, segment: Segment) -> Answer<Json<Done>> {
-    order(&door, segment, Order::Block)
+    order(&door, segment, Order::Block).await
 }
 
-fn order(door: &Door, segment: Segment, order: Order) -> Answer<Json<Done>> {
+async fn order(door: &Door, segment: Segment, order: Order) -> Answer<Json<Done>> {
     let id: NodeId = named("id", segment)?;
-    door.engine.nodes.order(&id, order).ok_or_else(no_such_node)?;
+    if !door.engine.nodes.order(&id, order).await? {
+        return Err(no_such_node());
+    }
     if order == Order::Block
         && let Ok(node) = door.nodes.get(&id)
     {
@@ -120,5 +123,5 @@ fn order(door: &Door, segment: Segment, order: Order) -> Answer<Json<Done>> {
 }
 
 fn no_such_node() -> Refused {
-    refused(Code::NotFound, "this instance has no such node")
+    refused(Code::NotFound, "there is no such node")
 }

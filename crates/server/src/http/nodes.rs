@@ -38,7 +38,8 @@ const INBOX: usize = 256;
 
 refusals!(RegisterRefusals: InvalidMessage, MessageTooLarge, InvalidCapability, Forbidden,
     NodeIdConflict, QuotaExceeded, Draining, SchedulerDependencyDown);
-refusals!(HeartbeatRefusals: InvalidMessage, MessageTooLarge, InvalidCapability, NotFound);
+refusals!(HeartbeatRefusals: InvalidMessage, MessageTooLarge, InvalidCapability, NotFound,
+    Forbidden);
 refusals!(NextRefusals: InvalidMessage, NotFound, Conflict, Forbidden);
 
 /// Register a node

@@ -4,14 +4,15 @@
 //! somebody still in line.
 #![allow(dead_code, clippy::unwrap_used, reason = "shared by several test binaries")]
 
+pub mod clusters;
 pub mod forwarder;
 pub mod jobs;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use clusters::Lent;
 use lingua_core::NodeId;
-use lingua_core::node::Health;
 use lingua_engine::secret::Secret;
 use lingua_engine::{Engine, Settings};
 use lingua_lab::RedisServer;
@@ -30,11 +31,13 @@ pub enum On {
     FarMemory,
     /// The same over a real redis-server.
     FarRedis,
+    /// The same over a Redis Cluster.
+    FarCluster,
 }
 
 impl On {
     fn is_far(self) -> bool {
-        matches!(self, On::FarMemory | On::FarRedis)
+        matches!(self, On::FarMemory | On::FarRedis | On::FarCluster)
     }
 }
 
@@ -43,6 +46,7 @@ pub struct TestApp {
     pub engine: Engine,
     pub address: SocketAddr,
     pub redis: Option<RedisServer>,
+    cluster: Option<Lent>,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<()>>,
     finished: bool,
@@ -71,9 +75,9 @@ pub fn quick() -> Settings {
 
 impl TestApp {
     pub async fn start(on: On, settings: Settings) -> Self {
-        let (store, redis) = open(on).await;
+        let (store, servers) = open(on).await;
         let mut app = TestApp::over(store.clone(), "test-1", settings.clone()).await;
-        app.redis = redis;
+        (app.redis, app.cluster) = (servers.redis, servers.cluster);
         if on.is_far() {
             let far = Box::pin(TestApp::over(store, "far-1", settings)).await;
             let met = || app.engine.peers().len() == 1 && far.engine.peers().len() == 1;
@@ -95,7 +99,16 @@ impl TestApp {
             let _ = stopped.await;
         }));
         let (stop, serving) = (Some(stop), Some(serving));
-        TestApp { engine, address, redis: None, stop, serving, finished: false, far: None }
+        TestApp {
+            engine,
+            address,
+            redis: None,
+            cluster: None,
+            stop,
+            serving,
+            finished: false,
+            far: None,
+        }
     }
 
     pub fn http(&self, path: &str) -> String {
@@ -107,14 +120,36 @@ impl TestApp {
         format!("ws://{}{path}", there.map_or(self.address, |far| far.address))
     }
 
+    /// The instance that the nodes are on.
+    pub fn of_nodes(&self) -> &TestApp {
+        self.far.as_deref().unwrap_or(self)
+    }
+
     /// Waits until this instance has heard of a node that just registered, here or elsewhere.
     pub async fn meets(&self, node: &str) {
         if self.far.is_none() {
             return;
         }
         let id = NodeId::new(node).unwrap();
-        let met = || self.engine.node_view(&id).is_some_and(|view| view.health == Health::Ready);
-        let _ = wait_until(Duration::from_secs(2), met).await;
+        let met = || {
+            let here = self.engine.node_view(&id);
+            let there = self.of_nodes().engine.node_view(&id);
+            here.zip(there).is_some_and(|(here, there)| {
+                (here.epoch, here.health) == (there.epoch, there.health)
+            })
+        };
+        assert!(wait_until(Duration::from_secs(15), met).await, "nobody hears of {node}");
+    }
+
+    /// Waits until this instance has heard what the node's own instance knows of it.
+    pub async fn follows(&self, node: &str) {
+        let id = NodeId::new(node).unwrap();
+        let seen = |app: &TestApp| {
+            let view = app.engine.node_view(&id)?;
+            Some((view.health, view.open_slots, view.overloaded, view.profile, view.missing_models))
+        };
+        let same = || seen(self) == seen(self.of_nodes());
+        let _ = wait_until(Duration::from_secs(2), same).await;
     }
 
     /// Slots taken on a node, by the store's word.
@@ -203,14 +238,34 @@ fn show_logs() {
     }
 }
 
+/// The servers below a store; dropping them ends them.
+#[derive(Default)]
+pub struct Servers {
+    redis: Option<RedisServer>,
+    cluster: Option<Lent>,
+}
+
+impl Servers {
+    /// Where they are; `None` of a store in this process.
+    pub fn url(&self) -> Option<String> {
+        let cluster = || self.cluster.as_ref().map(|lent| lent.url());
+        self.redis.as_ref().map(RedisServer::url).or_else(cluster)
+    }
+}
+
 /// A fresh store.
-pub async fn open(on: On) -> (Backend, Option<RedisServer>) {
+pub async fn open(on: On) -> (Backend, Servers) {
     match on {
-        On::Memory | On::FarMemory => (MemoryStore::open(Clock::system()), None),
+        On::Memory | On::FarMemory => (MemoryStore::open(Clock::system()), Servers::default()),
         On::Redis | On::FarRedis => {
             let server = RedisServer::start().await.unwrap();
             let store = redis::open(&server.url(), redis::Options::default()).await.unwrap();
-            (store, Some(server))
+            (store, Servers { redis: Some(server), cluster: None })
+        }
+        On::FarCluster => {
+            let cluster = Lent::take().await;
+            let store = redis::open(&cluster.url(), redis::Options::default()).await.unwrap();
+            (store, Servers { redis: None, cluster: Some(cluster) })
         }
     }
 }

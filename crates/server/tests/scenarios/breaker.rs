@@ -25,6 +25,15 @@ async fn fails(app: &TestApp, node: &mut ScriptedNode) {
     assert_eq!(code(&job).await, "GPU_LOST");
 }
 
+/// Everywhere: the node's own instance counts too.
+async fn pause_is_over(app: &TestApp) {
+    for app in [app.of_nodes(), app] {
+        let probing = || view(app, "a").breaker == BreakerView::Probing;
+        eventually("the pause is over", probing).await;
+    }
+    app.follows("a").await;
+}
+
 pub async fn failures_in_a_row_open_it_and_one_good_probe_closes_it(on: On) {
     let app = TestApp::start(on, settings()).await;
     let mut node = scripted(&app, "a").await;
@@ -34,7 +43,7 @@ pub async fn failures_in_a_row_open_it_and_one_good_probe_closes_it(on: On) {
     assert!(matches!(view(&app, "a").breaker, BreakerView::Open { .. }));
     assert_eq!(view(&app, "a").health, Health::Degraded);
     assert_eq!(code(&job().submit(&app)).await, "NO_CAPABLE_NODE");
-    eventually("the pause is over", || view(&app, "a").breaker == BreakerView::Probing).await;
+    pause_is_over(&app).await;
     assert_eq!(view(&app, "a").open_slots, 1, "one job, to see");
     let probe = job().submit(&app);
     let assign = take(&mut node).await;
@@ -55,11 +64,11 @@ pub async fn a_bad_probe_makes_the_next_pause_longer(on: On) {
     let mut node = scripted(&app, "a").await;
     fails(&app, &mut node).await;
     fails(&app, &mut node).await;
-    eventually("the pause is over", || view(&app, "a").breaker == BreakerView::Probing).await;
+    pause_is_over(&app).await;
     fails(&app, &mut node).await;
     let BreakerView::Open { left_ms } = view(&app, "a").breaker else { panic!("not open") };
     assert!((401..=800).contains(&left_ms), "{left_ms} ms");
-    eventually("the pause is over", || view(&app, "a").breaker == BreakerView::Probing).await;
+    pause_is_over(&app).await;
     let probe = job().submit(&app);
     let assign = take(&mut node).await;
     node.result(&assign, "x").await.unwrap();

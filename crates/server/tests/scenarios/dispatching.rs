@@ -41,7 +41,7 @@ pub async fn an_answer_before_the_ack_ends_the_job(on: On) {
     node.result(&assign, "quick").await.unwrap();
     assert_eq!(done(&job).await, "quick");
     node.ack(&assign).await.unwrap();
-    super::report(&mut node, Value::Null).await;
+    super::report(&app, &mut node, Value::Null).await;
     assert_eq!(job.view().state, JobState::Done);
     assert_eq!(app.used("a").await, 0, "the late ack takes no slot");
     app.finish().await;
@@ -237,6 +237,7 @@ pub async fn retries_are_held_to_a_budget(on: On) {
     .await;
     let mut a = silent(&app, "a").await;
     let spare = FakeNode::connect(options(&app, "b").without("ack")).await.unwrap();
+    app.meets("b").await;
     let (mut retried, mut refused) = (0, 0);
     for _ in 0..14 {
         let job = job().prefer("a").submit(&app);

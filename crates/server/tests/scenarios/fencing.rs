@@ -21,7 +21,7 @@ pub async fn an_ack_said_twice_counts_once(on: On) {
     node.ack(&assign).await.unwrap();
     node.ack(&assign).await.unwrap();
     is(&job, JobState::Acked).await;
-    report(&mut node, json!({ "running": [super::running(&assign)] })).await;
+    report(&app, &mut node, json!({ "running": [super::running(&assign)] })).await;
     assert_eq!(app.used("a").await, 1);
     node.result(&assign, "once").await.unwrap();
     assert_eq!(done(&job).await, "once");
@@ -36,7 +36,7 @@ pub async fn a_late_ack_does_not_take_a_second_slot(on: On) {
     let again = other.next_of("job_assign").await.unwrap();
     assert_eq!(late.next_of("job_cancel").await.unwrap()["attempt_id"], 1);
     late.ack(&assign).await.unwrap();
-    report(&mut late, Value::Null).await;
+    report(&app, &mut late, Value::Null).await;
     assert_eq!((app.used("late").await, stale(&app, "ack")), (0, 1));
     late.result(&assign, "too late").await.unwrap();
     other.result(&again, "in time").await.unwrap();
@@ -55,12 +55,12 @@ pub async fn a_word_for_an_old_attempt_has_no_effect(on: On) {
     let old = json!({ "attempt_id": 1, "lease_token": null });
     b.about(&second, "job_ack", old.clone()).await.unwrap();
     b.about(&second, "job_result", json!({ "attempt_id": 1, "success": true })).await.unwrap();
-    report(&mut b, Value::Null).await;
+    report(&app, &mut b, Value::Null).await;
     assert_eq!(job.view().state, JobState::Dispatched);
     assert_eq!((stale(&app, "ack"), stale(&app, "result")), (1, 1));
     // Nor does a second word of the node that failed it.
     a.result(&first, "changed my mind").await.unwrap();
-    report(&mut a, Value::Null).await;
+    report(&app, &mut a, Value::Null).await;
     assert_eq!(stale(&app, "result"), 2);
     b.result(&second, "right").await.unwrap();
     assert_eq!(done(&job).await, "right");
@@ -79,7 +79,7 @@ pub async fn a_word_from_the_wrong_node_has_no_effect(on: On) {
     thief.about(&assign, "job_result", forged).await.unwrap();
     thief.about(&assign, "job_reject", json!({ "reason": "BUSY" })).await.unwrap();
     thief.about(&assign, "asr_partial", json!({ "text": "forged" })).await.unwrap();
-    report(&mut thief, Value::Null).await;
+    report(&app, &mut thief, Value::Null).await;
     assert_eq!(job.view().state, JobState::Dispatched);
     assert!(job.view().partial.is_none());
     for kind in ["ack", "result", "reject", "partial"] {
@@ -114,7 +114,7 @@ pub async fn a_wrong_lease_token_has_no_effect(on: On) {
     let assign = node.next_of("job_assign").await.unwrap();
     let wrong = json!({ "lease_token": "0".repeat(32), "success": true });
     node.about(&assign, "job_result", wrong).await.unwrap();
-    report(&mut node, Value::Null).await;
+    report(&app, &mut node, Value::Null).await;
     assert_eq!((job.view().state, stale(&app, "result")), (JobState::Dispatched, 1));
     node.result(&assign, "right").await.unwrap();
     assert_eq!(done(&job).await, "right");

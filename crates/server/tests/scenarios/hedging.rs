@@ -92,6 +92,7 @@ pub async fn copies_count_against_the_retry_budget(on: On) {
     let mut slow = connect(&app, options(&app, "slow").max_jobs(20)).await;
     let quick = options(&app, "quick").max_jobs(20).behaviour(Behaviour::default());
     let quick = FakeNode::connect(quick).await.unwrap();
+    app.meets("quick").await;
     let jobs: Vec<_> = (0..13).map(|_| job().prefer("slow").submit(&app)).collect();
     let mut assigns = Vec::new();
     for _ in 0..13 {

@@ -278,10 +278,11 @@ pub async fn silent(app: &TestApp, id: &str) -> ScriptedNode {
     connect(app, options(app, id).without("ack")).await
 }
 
-/// A report that the scheduler has taken in when this returns.
-pub async fn report(node: &mut ScriptedNode, extra: Value) {
+/// A report that the schedulers have taken in when this returns.
+pub async fn report(app: &TestApp, node: &mut ScriptedNode, extra: Value) {
     node.heartbeat(extra).await.unwrap();
     node.next_of("heartbeat_ack").await.unwrap();
+    app.follows(node.node_id()).await;
 }
 
 /// The next assign, acked.
@@ -304,11 +305,16 @@ pub fn view(app: &TestApp, node: &str) -> NodeView {
     app.engine.node_view(&id(node)).unwrap()
 }
 
-/// A counter of the scheduler; zero if it was never touched. Labels go with the name.
+/// A counter of the schedulers; zero if it was never touched. Labels go with the name.
 pub fn metric(app: &TestApp, name: &str) -> u64 {
-    let text = app.engine.metrics().render();
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.map_or(0, |value| value.parse::<f64>().unwrap() as u64)
+    let count = |app: &TestApp| {
+        let text = app.engine.metrics().render();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map_or(0, |value| value.parse::<f64>().unwrap() as u64)
+    };
+    let elsewhere = app.of_nodes();
+    let both = !std::ptr::eq(app, elsewhere);
+    count(app) + if both { count(elsewhere) } else { 0 }
 }
 
 /// Waits until it is so.

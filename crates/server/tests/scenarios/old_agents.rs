@@ -43,6 +43,7 @@ pub async fn without_a_maximum_the_default_holds(on: On) {
     let behaviour = Behaviour::taking_ms(30);
     let node = FakeNode::connect(options(&app, "old").old_agent().behaviour(behaviour)).await;
     let node = node.unwrap();
+    app.meets("old").await;
     assert_eq!(view(&app, "old").open_slots, 4);
     let jobs: Vec<_> = (0..20).map(|_| job().submit(&app)).collect();
     for job in &jobs {

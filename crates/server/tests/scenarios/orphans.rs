@@ -53,8 +53,8 @@ impl Doomed {
 }
 
 pub async fn a_job_whose_instance_died_is_ended_by_another_at_its_deadline(on: On) {
-    let (store, server) = open(on).await;
-    let doomed = Doomed::start(&store, server.as_ref().map(|server| server.url())).await;
+    let (store, servers) = open(on).await;
+    let doomed = Doomed::start(&store, servers.url()).await;
     let mut node = FakeNode::scripted(options(&doomed.app, "a")).await.unwrap();
     let orphan = doomed.submit(3_000);
     take(&mut node).await;

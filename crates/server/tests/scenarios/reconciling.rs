@@ -16,10 +16,10 @@ pub async fn a_job_that_its_node_dropped_is_tried_elsewhere(on: On) {
     let assign = a.next_of("job_assign").await.unwrap();
     is(&job, JobState::Acked).await;
     // Right after the dispatch its silence about the job means nothing.
-    report(&mut a, json!({ "running": [] })).await;
+    report(&app, &mut a, json!({ "running": [] })).await;
     b.hears_nothing_for(Duration::from_millis(100)).await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    report(&mut a, json!({ "running": [] })).await;
+    report(&app, &mut a, json!({ "running": [] })).await;
     let again = b.next_of("job_assign").await.unwrap();
     assert_eq!((&again["job_id"], &again["attempt_id"]), (&assign["job_id"], &json!(2)));
     b.result(&again, "not lost").await.unwrap();
@@ -37,7 +37,7 @@ pub async fn a_job_that_is_listed_stays_where_it_is(on: On) {
     // More than two leases long.
     for _ in 0..15 {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        report(&mut node, json!({ "running": [running(&assign)] })).await;
+        report(&app, &mut node, json!({ "running": [running(&assign)] })).await;
         assert_eq!((app.used("a").await, job.view().state), (1, JobState::Acked));
     }
     node.result(&assign, "patience").await.unwrap();
@@ -54,7 +54,7 @@ pub async fn heartbeats_of_a_node_that_lists_nothing_keep_its_jobs(on: On) {
     is(&job, JobState::Acked).await;
     for _ in 0..15 {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        report(&mut node, Value::Null).await;
+        report(&app, &mut node, Value::Null).await;
         assert_eq!((app.used("a").await, job.view().state), (1, JobState::Acked));
     }
     node.result(&assign, "patience").await.unwrap();

@@ -20,6 +20,7 @@ pub async fn jobs_that_race_for_the_last_slot_get_it_one_by_one(on: On) {
     let behaviour = Behaviour::taking_ms(3);
     let node =
         FakeNode::connect(options(&app, "a").max_jobs(1).behaviour(behaviour)).await.unwrap();
+    app.meets("a").await;
     let jobs: Vec<_> = (0..40).map(|_| job().submit(&app)).collect();
     for job in &jobs {
         done(job).await;
@@ -163,7 +164,7 @@ pub async fn a_maximum_lowered_below_what_runs_takes_nothing_new(on: On) {
     }
     until_used(&app, "a", 3).await;
     let listed: Vec<_> = running.iter().map(|(_, assign)| super::running(assign)).collect();
-    report(&mut node, json!({ "max_concurrent_jobs": 1, "running": listed })).await;
+    report(&app, &mut node, json!({ "max_concurrent_jobs": 1, "running": listed })).await;
     assert_eq!(view(&app, "a").open_slots, 1);
     // The store hears of it right after.
     let stored = || async { app.engine.store().nodes.get(&id("a")).await.unwrap().unwrap().max };
@@ -191,22 +192,22 @@ pub async fn an_ability_lost_while_jobs_run_stops_new_ones_only(on: On) {
     let assign = take(&mut node).await;
     let lost = json!({ "running": [super::running(&assign)],
         "language_capabilities": { "semantic_languages": ["zh"] } });
-    report(&mut node, lost).await;
+    report(&app, &mut node, lost).await;
     let refusal = refused(&job().submit(&app)).await;
     assert_eq!(refusal.code_text(), "NO_CAPABLE_NODE");
     assert!(refusal.detail.contains("semantic(en)"), "{}", refusal.detail);
     // It loses its last one, too.
     let nothing = json!({ "running": [super::running(&assign)],
         "language_capabilities": { "semantic_languages": [] } });
-    report(&mut node, nothing).await;
+    report(&app, &mut node, nothing).await;
     assert_eq!(code(&job().pair("zh", "en").submit(&app)).await, "NO_CAPABLE_NODE");
     node.result(&assign, "still").await.unwrap();
     assert_eq!(done(&running).await, "still");
     let types = json!({ "language_capabilities": { "semantic_languages": ["en", "zh"] },
         "capability_by_type": [{ "type": "NMT", "ready": false }] });
-    report(&mut node, types).await;
+    report(&app, &mut node, types).await;
     assert_eq!(code(&job().submit(&app)).await, "NO_CAPABLE_NODE");
-    report(&mut node, json!({ "capability_by_type": [] })).await;
+    report(&app, &mut node, json!({ "capability_by_type": [] })).await;
     let job = job().submit(&app);
     let assign = take(&mut node).await;
     node.result(&assign, "back").await.unwrap();
@@ -255,10 +256,10 @@ pub async fn an_overloaded_node_is_skipped_until_a_lower_report(on: On) {
     let app = TestApp::start(on, calm()).await;
     let mut node = scripted(&app, "a").await;
     for field in ["cpu_percent", "gpu_percent", "mem_percent"] {
-        report(&mut node, json!({ "resource_usage": { field: 97.5 } })).await;
+        report(&app, &mut node, json!({ "resource_usage": { field: 97.5 } })).await;
         assert!(view(&app, "a").overloaded, "{field}");
         assert_eq!(code(&job().submit(&app)).await, "NO_CAPABLE_NODE");
-        report(&mut node, json!({ "resource_usage": { field: 95.0 } })).await;
+        report(&app, &mut node, json!({ "resource_usage": { field: 95.0 } })).await;
     }
     let job = job().submit(&app);
     let assign = take(&mut node).await;

@@ -40,7 +40,7 @@ pub async fn a_heartbeat_before_the_registration_is_refused_and_the_socket_stays
     node.send(json!({ "type": "node_error", "code": "X" })).await.unwrap();
     says_error(&mut node, "NOT_FOUND", "register first").await;
     node.register().await.unwrap();
-    report(&mut node, Value::Null).await;
+    report(&app, &mut node, Value::Null).await;
     app.finish().await;
 }
 
@@ -70,7 +70,7 @@ pub async fn nonsense_is_answered_with_the_field_and_the_socket_stays(on: On) {
     }
     node.send_binary(vec![1, 2, 3]).await.unwrap();
     says_error(&mut node, "UNSUPPORTED_MESSAGE", "text").await;
-    report(&mut node, Value::Null).await;
+    report(&app, &mut node, Value::Null).await;
     app.finish().await;
 }
 
@@ -157,7 +157,7 @@ pub async fn a_warming_node_gets_jobs_once_it_is_warm(on: On) {
     assert_eq!(refusal.code_text(), "NO_CAPABLE_NODE");
     let languages = json!({ "semantic_languages": ["en"], "semantic_core_ready": true,
         "nmt_pairs": [["en", "zh"]] });
-    report(&mut node, json!({ "health": null, "language_capabilities": languages })).await;
+    report(&app, &mut node, json!({ "health": null, "language_capabilities": languages })).await;
     let job = job().submit(&app);
     let assign = super::take(&mut node).await;
     node.result(&assign, "warm").await.unwrap();

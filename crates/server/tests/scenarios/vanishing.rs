@@ -82,6 +82,7 @@ pub async fn a_node_may_register_again_in_the_middle_of_a_job(on: On) {
     node.send(register).await.unwrap();
     let ack = node.next_of("node_register_ack").await.unwrap();
     assert_eq!((&ack["node_id"], &ack["resume"]), (&json!("a"), &json!(true)));
+    app.follows("a").await;
     assert_eq!(view(&app, "a").open_slots, 2);
     assert_eq!((job.view().state, app.used("a").await), (JobState::Acked, 1));
     node.result(&assign, "same socket").await.unwrap();
@@ -96,7 +97,7 @@ pub async fn a_new_socket_in_the_middle_of_a_job_carries_its_result(on: On) {
     let assign = take(&mut older).await;
     is(&job, JobState::Acked).await;
     let mut newer = scripted(&app, "a").await;
-    report(&mut newer, json!({ "running": [running(&assign)] })).await;
+    report(&app, &mut newer, json!({ "running": [running(&assign)] })).await;
     assert_eq!(app.used("a").await, 1);
     newer.result(&assign, "new socket").await.unwrap();
     assert_eq!(done(&job).await, "new socket");
@@ -121,11 +122,12 @@ pub async fn an_assign_that_got_lost_with_the_old_socket_is_not_waited_for(on: O
 pub async fn a_node_whose_heartbeat_is_overdue_gets_nothing_until_it_reports(on: On) {
     let app = TestApp::start(on, short_leases()).await;
     let mut node = scripted(&app, "a").await;
-    eventually("its heartbeat is overdue", || !view(&app, "a").fresh).await;
+    eventually("its heartbeat is overdue", || !view(app.of_nodes(), "a").fresh).await;
     // The pools follow within a tick of the clockwork.
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert_eq!(code(&job().submit(&app)).await, "NO_CAPABLE_NODE");
-    report(&mut node, Value::Null).await;
+    report(&app, &mut node, Value::Null).await;
+    app.meets("a").await;
     let job = job().submit(&app);
     let assign = take(&mut node).await;
     node.result(&assign, "alive").await.unwrap();

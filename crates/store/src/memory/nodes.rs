@@ -18,7 +18,7 @@ use crate::backend::Instance;
 use crate::error::{Error, Result, checked_ms};
 use crate::nodes::{
     Beat, BeatReply, Changes, Claim, FeedCursor, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS,
-    NodeDirectory, NodeRecord, ProfileVersion, Put, Registration, Vitals,
+    NodeDirectory, NodeRecord, Order, ProfileVersion, Put, Registration, Vitals,
 };
 
 /// All nodes with their leases. A shard's lock covers a node's record and its leases, so that a
@@ -47,6 +47,8 @@ pub(super) struct Node {
     gaps: Vec<(ModelId, Moment)>,
     /// When a token was last spent here.
     pub(super) spent_at: Moment,
+    /// What an administrator wants of it.
+    order: Order,
 }
 
 /// What [`NodeRecord`] tells, and whether the node may have grants.
@@ -86,9 +88,11 @@ impl Shard {
             let known = self.nodes.get(hash, &id);
             match known.map(|node| (&node.record, node.spent_at + SPENT_RETENTION)) {
                 Some((None, end)) if end > now => self.unrecorded.push(now, end, (hash, id)),
-                Some((None, _)) => self.nodes.remove(hash, &id),
-                // With a record it is forgotten by `forget` alone.
-                Some((Some(_), _)) | None => {}
+                Some((None, _)) if known.is_some_and(|node| node.order == Order::Serve) => {
+                    self.nodes.remove(hash, &id);
+                }
+                // With a record it is forgotten by `forget` alone, and an order outlives both.
+                Some(_) | None => {}
             }
         }
     }
@@ -118,9 +122,10 @@ impl Node {
     }
 
     /// What a reader is told, still to be completed outside the lock.
-    fn read(&self, now: Moment) -> Option<(Record, Vec<(ModelId, Moment)>)> {
+    fn read(&self, now: Moment) -> Option<Reading> {
         let record = self.record.clone()?;
-        Some((record, self.gaps.iter().filter(|(_, until)| *until > now).cloned().collect()))
+        let gaps = self.gaps.iter().filter(|(_, until)| *until > now).cloned().collect();
+        Some(Reading { record, gaps, order: self.order, at: now })
     }
 
     /// Writes the record in the name of its claim; leases, gaps and what is confirmed stay.
@@ -170,20 +175,32 @@ impl Record {
         self.fresh_until = now + vitals.fresh_for;
         before != (self.max, self.health, self.overloaded)
     }
+}
 
-    fn tell(self, node: NodeId, gaps: Vec<(ModelId, Moment)>, read_at: Moment) -> NodeRecord {
+/// What is read under the lock, to be told outside of it.
+struct Reading {
+    record: Record,
+    gaps: Vec<(ModelId, Moment)>,
+    order: Order,
+    at: Moment,
+}
+
+impl Reading {
+    fn tell(self, node: NodeId) -> NodeRecord {
+        let Reading { record, gaps, order, at } = self;
         NodeRecord {
             node,
-            epoch: self.epoch,
-            owner: self.owner,
-            profile: NodeProfile::clone(&self.profile),
-            version: self.version,
-            max: self.max,
-            health: self.health,
-            overloaded: self.overloaded,
-            fresh_until: self.fresh_until,
+            epoch: record.epoch,
+            owner: record.owner,
+            profile: NodeProfile::clone(&record.profile),
+            version: record.version,
+            max: record.max,
+            health: record.health,
+            overloaded: record.overloaded,
+            fresh_until: record.fresh_until,
             gaps,
-            read_at,
+            order,
+            read_at: at,
         }
     }
 }
@@ -251,7 +268,12 @@ impl NodeDirectory for MemoryStore {
         if !unseen || known.leases.usage(now).used() > 0 {
             return Ok(false);
         }
-        shard.nodes.remove(hash, node);
+        if known.order == Order::Serve {
+            shard.nodes.remove(hash, node);
+        } else if let Some(known) = shard.nodes.get_mut(hash, node) {
+            // The order outlives the record.
+            *known = Node { order: known.order, ..Node::default() };
+        }
         self.nodes.feed.push(node);
         Ok(true)
     }
@@ -268,12 +290,28 @@ impl NodeDirectory for MemoryStore {
         Ok(())
     }
 
+    async fn order(&self, node: &NodeId, order: Order) -> Result<bool> {
+        let (hash, mut shard) = self.nodes.shards.of(node);
+        let Some(known) = shard.nodes.get_mut(hash, node) else { return Ok(false) };
+        if known.record.is_none() && known.order == Order::Serve {
+            return Ok(false);
+        }
+        known.order = order;
+        self.nodes.feed.push(node);
+        Ok(true)
+    }
+
+    async fn ordered(&self, node: &NodeId) -> Result<Order> {
+        let (hash, shard) = self.nodes.shards.of(node);
+        Ok(shard.nodes.get(hash, node).map(|known| known.order).unwrap_or_default())
+    }
+
     async fn get(&self, node: &NodeId) -> Result<Option<NodeRecord>> {
         let now = self.clock.now();
         let (hash, shard) = self.nodes.shards.of(node);
         let read = shard.nodes.get(hash, node).and_then(|known| known.read(now));
         drop(shard);
-        Ok(read.map(|(record, gaps)| record.tell(node.clone(), gaps, now)))
+        Ok(read.map(|read| read.tell(node.clone())))
     }
 
     async fn shard(&self, shard: u32) -> Result<Vec<NodeRecord>> {
@@ -284,7 +322,7 @@ impl NodeDirectory for MemoryStore {
         let read: Vec<_> =
             known.filter_map(|(id, known)| Some((id.clone(), known.read(now)?))).collect();
         drop(shard);
-        Ok(read.into_iter().map(|(id, (record, gaps))| record.tell(id, gaps, now)).collect())
+        Ok(read.into_iter().map(|(id, read)| read.tell(id)).collect())
     }
 
     async fn changes(&self, cursor: Option<&FeedCursor>, wait: Duration) -> Result<Changes> {

@@ -32,6 +32,10 @@ pub(crate) fn node_gaps(node: &NodeId) -> String {
     of_node(node, "gaps")
 }
 
+pub(crate) fn node_order(node: &NodeId) -> String {
+    of_node(node, "order")
+}
+
 /// Put together, not formatted: every call of a job's life makes keys.
 fn of_node(node: &NodeId, what: &str) -> String {
     [PREFIX, "{n:", node.as_str(), "}:", what].concat()

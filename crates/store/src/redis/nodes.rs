@@ -22,7 +22,7 @@ use super::wire::Wire;
 use crate::error::{Error, Result, checked_ms};
 use crate::nodes::{
     Beat, BeatReply, Changes, Claim, FeedCursor, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS,
-    NodeDirectory, NodeRecord, Put, Registration,
+    NodeDirectory, NodeRecord, Order, Put, Registration,
 };
 
 /// Changes kept for readers that lag; who lags further reads everything again.
@@ -186,8 +186,35 @@ impl NodeDirectory for RedisNodes {
         }
     }
 
+    async fn order(&self, node: &NodeId, order: Order) -> Result<bool> {
+        let known = self.get(node).await?.is_some() || self.ordered(node).await? != Order::Serve;
+        if !known {
+            return Ok(false);
+        }
+        let mut write = match order {
+            Order::Serve => redis::cmd("DEL"),
+            Order::Drain | Order::Block => redis::cmd("SET"),
+        };
+        write.arg(keys::node_order(node));
+        if order != Order::Serve {
+            write.arg(order.as_str());
+        }
+        self.link.command(&write).await?;
+        self.announce(node).await;
+        Ok(true)
+    }
+
+    async fn ordered(&self, node: &NodeId) -> Result<Order> {
+        let mut read = redis::cmd("GET");
+        read.arg(keys::node_order(node));
+        match self.link.command(&read).await? {
+            Value::Nil => Ok(Order::Serve),
+            word => order_of(&text("a node's order", word)?),
+        }
+    }
+
     async fn get(&self, node: &NodeId) -> Result<Option<NodeRecord>> {
-        let keys = [keys::node_record(node), keys::node_gaps(node)];
+        let keys = [keys::node_record(node), keys::node_gaps(node), keys::node_order(node)];
         let reply = self.link.call(&NODE_READ, keys)?.run().await?;
         match reply.word() {
             "record" => record(node, reply).map(Some),
@@ -283,6 +310,7 @@ fn record(node: &NodeId, mut reply: Reply) -> Result<NodeRecord> {
     let health = Health::parse(&health).ok_or_else(|| Error::corrupt("a node's health", health))?;
     let overloaded = reply.number()? == 1;
     let fresh_until = reply.moment()?;
+    let order = order_of(&reply.text()?)?;
     let mut gaps = Vec::new();
     let mut listed = reply.list()?.into_iter();
     while let (Some(model), Some(until)) = (listed.next(), listed.next()) {
@@ -305,6 +333,11 @@ fn record(node: &NodeId, mut reply: Reply) -> Result<NodeRecord> {
         overloaded,
         fresh_until,
         gaps,
+        order,
         read_at,
     })
+}
+
+fn order_of(word: &str) -> Result<Order> {
+    Order::parse(word).ok_or_else(|| Error::corrupt("a node's order", word))
 }

@@ -92,6 +92,8 @@ macro_rules! conformance {
                 a_node_is_forgotten_only_when_long_unseen,
                 a_node_that_holds_a_lease_is_not_forgotten,
                 a_node_that_came_back_is_not_forgotten,
+                an_order_is_read_by_everybody_until_the_next_one,
+                an_order_outlives_the_record,
                 a_gap_is_remembered_and_ends_by_itself,
                 a_repeated_gap_never_ends_earlier,
                 of_too_many_gaps_those_that_end_soonest_are_forgotten,

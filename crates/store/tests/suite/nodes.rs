@@ -7,8 +7,8 @@ use lingua_core::node::Health;
 use lingua_core::{Moment, NodeId};
 use lingua_store::Backend;
 use lingua_store::nodes::{
-    BeatReply, Claim, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS, NodeRecord, ProfileVersion, Put,
-    Registration, Vitals,
+    BeatReply, Claim, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS, NodeRecord, Order, ProfileVersion,
+    Put, Registration, Vitals,
 };
 
 use super::samples::*;
@@ -131,6 +131,7 @@ pub async fn a_record_is_read_as_it_was_written_by_every_instance(
         overloaded: true,
         fresh_until: record.fresh_until,
         gaps: Vec::new(),
+        order: Order::Serve,
         read_at: record.read_at,
     };
     assert_eq!(record, expected);
@@ -269,6 +270,40 @@ pub async fn a_node_that_came_back_is_not_forgotten(store: &impl StoreUnderTest)
     b.nodes.beat(&node.id, &node.beat(vitals(2))).await?;
     assert!(!a.nodes.forget(&node.id, soon).await?);
     assert!(a.nodes.get(&node.id).await?.is_some());
+    Ok(())
+}
+
+pub async fn an_order_is_read_by_everybody_until_the_next_one(
+    store: &impl StoreUnderTest,
+) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let node = TestNode::ready(&a, 1).await?;
+    assert_eq!(node.record(&b).await?.order, Order::Serve);
+    for order in [Order::Drain, Order::Block, Order::Drain, Order::Serve, Order::Serve] {
+        assert!(a.nodes.order(&node.id, order).await?);
+        assert_eq!(b.nodes.ordered(&node.id).await?, order);
+        assert_eq!(node.record(&b).await?.order, order);
+    }
+    a.nodes.order(&node.id, Order::Drain).await?;
+    let moved = node.taken_over(&b).await?;
+    assert_eq!(moved.record(&a).await?.order, Order::Drain, "a new connection does not undo it");
+    let nobody = node_id();
+    assert!(!a.nodes.order(&nobody, Order::Block).await?, "nobody knows such a node");
+    assert_eq!(b.nodes.ordered(&nobody).await?, Order::Serve);
+    Ok(())
+}
+
+pub async fn an_order_outlives_the_record(store: &impl StoreUnderTest) -> Outcome {
+    let (a, soon) = (store.backend(), Duration::from_millis(1));
+    let node = short_lived(store, &a).await?;
+    a.nodes.order(&node.id, Order::Block).await?;
+    store.pass(store.lease() + soon).await;
+    assert!(a.nodes.forget(&node.id, soon).await?);
+    assert_eq!(a.nodes.get(&node.id).await?, None);
+    assert_eq!(store.second().nodes.ordered(&node.id).await?, Order::Block);
+    assert!(a.nodes.order(&node.id, Order::Serve).await?, "it can still be let in");
+    assert_eq!(a.nodes.ordered(&node.id).await?, Order::Serve);
+    assert!(!a.nodes.order(&node.id, Order::Drain).await?, "now it is forgotten");
     Ok(())
 }
 

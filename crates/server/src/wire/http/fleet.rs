@@ -3,7 +3,7 @@
 use lingua_core::eligibility::{Route, WhyNot};
 use lingua_core::node::{NmtPairs, NodeProfile};
 use lingua_engine::explain::{NodeView, PairView};
-use lingua_engine::nodes::{BreakerView, Order, Supports};
+use lingua_engine::nodes::{BreakerView, Supports};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -232,11 +232,7 @@ impl NodeBody {
             connected: view.connected,
             fresh: view.fresh,
             overloaded: view.overloaded,
-            order: match view.order {
-                Order::Serve => "serve",
-                Order::Drain => "drain",
-                Order::Block => "block",
-            },
+            order: view.order.as_str(),
             breaker: match view.breaker {
                 BreakerView::Closed => "closed",
                 BreakerView::Open { .. } => "open",

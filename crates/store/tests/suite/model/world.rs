@@ -10,7 +10,7 @@ use lingua_core::slots::{Commit, Confirmed, Usage};
 use lingua_core::{LeaseToken, Moment};
 use lingua_store::Instance;
 use lingua_store::jobs::{Assign, Assignment, Create, Finish, JobRecord};
-use lingua_store::nodes::{BeatReply, Claim, Fenced, NodeRecord, Put, Vitals};
+use lingua_store::nodes::{BeatReply, Claim, Fenced, NodeRecord, Order, Put, Vitals};
 use lingua_store::owners::{Claimed, Owner};
 use lingua_store::slots::{Confirm, Refusal, Reserve};
 
@@ -473,6 +473,7 @@ impl World {
             overloaded: record.vitals.overloaded,
             fresh_until: record.fresh_until,
             gaps: gap.map(|until| (cast.model.clone(), until)).into_iter().collect(),
+            order: Order::Serve,
             read_at: Moment::ZERO,
         })
     }
