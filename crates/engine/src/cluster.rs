@@ -6,6 +6,7 @@
 //! from one instance to the other, never through the store.
 //!
 //! - [`words`]: what is said. [`post`]: the way out. [`bodies`]: speech and results.
+//! - `version`: which words an instance understands.
 //! - [`remote`]: what is here for this instance and there for another.
 //! - `inbox`: the way in. `feed`: who is there. `strays`: results whose instance or session is gone.
 
@@ -16,14 +17,16 @@ pub(crate) mod remote;
 mod feed;
 mod inbox;
 mod strays;
+mod version;
 
 pub(crate) use strays::Stray;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_core::JobId;
+use lingua_store::Instance;
 use lingua_store::bus::Announce;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
@@ -33,6 +36,7 @@ use crate::nodes::Nodes;
 use crate::sessions::Sessions;
 use crate::shared::Shared;
 use post::Bounced;
+use version::{WIRE, Wire};
 
 /// An instance that has not said so for this long is gone.
 const PRESENT_FOR: Duration = Duration::from_secs(3);
@@ -53,6 +57,8 @@ pub(crate) struct Cluster {
     fetching: Mutex<HashMap<(JobId, u32), bool>>,
     /// Of each turn the last of its parts that is on its way to a node, to be waited for.
     turns: Mutex<HashMap<String, (JobId, oneshot::Receiver<()>)>>,
+    /// Living instances that speak other words.
+    apart: Mutex<HashSet<Instance>>,
 }
 
 /// What a cluster is fed with.
@@ -71,6 +77,20 @@ pub enum JoinError {
     Taken {
         /// Where it is.
         address: String,
+    },
+    /// Two versions that are not neighbours must not share a store.
+    #[error(
+        "the instance {instance} at {address} speaks wire version {theirs}, and this one {ours}; upgrade through the version in between"
+    )]
+    Apart {
+        /// Who.
+        instance: String,
+        /// Where.
+        address: String,
+        /// What it understands.
+        theirs: String,
+        /// What this version understands.
+        ours: String,
     },
     /// The store does not answer.
     #[error("the store does not answer: {0}")]
@@ -91,15 +111,33 @@ impl Cluster {
             sessions,
             fetching: Mutex::default(),
             turns: Mutex::default(),
+            apart: Mutex::default(),
         })
     }
 
     /// Says for the first time that this instance lives, and where.
-    pub async fn announce(&self, address: &str) -> Result<(), JoinError> {
-        let bus = &self.shared.store.bus;
-        match bus.announce(&self.shared.instance, address, PRESENT_FOR).await? {
+    pub async fn join(&self, address: &str) -> Result<(), JoinError> {
+        for peer in self.shared.store.bus.peers().await? {
+            let (at, wire) = Wire::read(&peer.address);
+            if peer.instance != self.shared.instance && !wire.meets(WIRE) {
+                return Err(JoinError::Apart {
+                    instance: peer.instance.id.to_string(),
+                    address: at.to_owned(),
+                    theirs: wire.to_string(),
+                    ours: WIRE.to_string(),
+                });
+            }
+        }
+        self.announce(address).await
+    }
+
+    async fn announce(&self, address: &str) -> Result<(), JoinError> {
+        let (bus, said) = (&self.shared.store.bus, WIRE.announced_at(address));
+        match bus.announce(&self.shared.instance, &said, PRESENT_FOR).await? {
             Announce::Announced => Ok(()),
-            Announce::Taken { address, .. } => Err(JoinError::Taken { address }),
+            Announce::Taken { address, .. } => {
+                Err(JoinError::Taken { address: Wire::read(&address).0.to_owned() })
+            }
         }
     }
 
@@ -117,7 +155,7 @@ impl Cluster {
                     Err(JoinError::Taken { address }) => tracing::error!(
                         address, "another process has this instance's name; restart one of the two"
                     ),
-                    Err(JoinError::Store(error)) => {
+                    Err(error) => {
                         tracing::debug!(%error, "others are told later that this instance lives");
                     }
                 },
@@ -131,8 +169,23 @@ impl Cluster {
             Ok(peers) => peers,
             Err(error) => return tracing::debug!(%error, "nobody knows who is there"),
         };
-        let others = peers.into_iter().filter(|peer| peer.instance != self.shared.instance);
-        let others: HashMap<_, _> = others.map(|peer| (peer.instance, peer.address)).collect();
+        let (mut others, mut apart) = (HashMap::new(), HashSet::new());
+        for peer in peers.into_iter().filter(|peer| peer.instance != self.shared.instance) {
+            let (address, wire) = Wire::read(&peer.address);
+            if wire.meets(WIRE) {
+                others.insert(peer.instance, address.to_owned());
+            } else {
+                if !self.apart.lock().contains(&peer.instance) {
+                    tracing::warn!(
+                        peer = %peer.instance, address, wire = %wire,
+                        "an instance of another version is left alone; its nodes get nothing from here"
+                    );
+                }
+                apart.insert(peer.instance);
+            }
+        }
+        self.shared.metrics.peers_apart.set(apart.len() as i64);
+        *self.apart.lock() = apart;
         let post = &self.shared.post;
         let before = post.peers();
         self.shared.metrics.peers.set(others.len() as i64);

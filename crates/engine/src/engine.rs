@@ -128,7 +128,7 @@ impl Engine {
     /// them by `fetch`. Until then it has its own nodes and sessions only.
     pub async fn join(&self, address: &str, fetch: Arc<dyn Fetch>) -> Result<(), JoinError> {
         self.shared.post.set_fetch(fetch);
-        self.cluster.announce(address).await?;
+        self.cluster.join(address).await?;
         let cluster = || Arc::clone(&self.cluster);
         self.clockwork.0.lock().extend([
             tasks::spawn("presence", cluster().present(address.to_owned())),

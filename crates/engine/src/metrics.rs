@@ -51,6 +51,7 @@ pub struct Metrics {
     opened: By,
     bus: By,
     pub(crate) peers: Gauge,
+    pub(crate) peers_apart: Gauge,
     /// Handles that are used for every job, found once.
     pub(crate) granted: Counter,
     /// Read by the dashboard of the process itself.
@@ -214,6 +215,11 @@ impl Default for Metrics {
                 By::default()
             ),
             peers: metric!("peers", "Other instances that are alive", Gauge::default()),
+            peers_apart: metric!(
+                "peers_apart",
+                "Living instances whose version is too far from this one's",
+                Gauge::default()
+            ),
             stale_total: AtomicU64::new(0),
             reserve,
             ended,

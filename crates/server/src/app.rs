@@ -44,7 +44,9 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
         let engine = start_engine(store, &options).await?;
         let advertised = options.advertise.clone().unwrap_or_else(|| format!("http://{address}"));
         engine.join(&advertised, Arc::new(Peers::new())).await.map_err(|error| match error {
-            JoinError::Taken { .. } => Failure::refused(error.to_string()),
+            JoinError::Taken { .. } | JoinError::Apart { .. } => {
+                Failure::refused(error.to_string())
+            }
             JoinError::Store(_) => Failure::failed(error.to_string()),
         })?;
         // Before the greeting: whoever has read it may already send a signal.

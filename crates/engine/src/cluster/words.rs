@@ -181,32 +181,4 @@ pub(crate) enum PeerEnded {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    #[test]
-    fn a_word_that_is_not_known_spoils_no_other() {
-        let pipeline = RawValue::from_string("{\"use_asr\":true}".to_owned()).unwrap();
-        let work = Work { pipeline: Some(Arc::from(pipeline)), ..Work::default() };
-        let assign = PeerWord::Assign(Box::new(RemoteAssign {
-            node: NodeId::new("n").unwrap(),
-            epoch: 7,
-            job: "0123456789abcdefghjkmnpqrs".parse().unwrap(),
-            attempt: 1,
-            token: "00".into(),
-            session: SessionId::new("s").unwrap(),
-            turn: "t".into(),
-            deadline_ms: 9,
-            work: Arc::new(work),
-            audio: Some(BodyRef { name: "ff".into(), bytes: 3 }),
-        }));
-        let assign = serde_json::to_string(&assign).unwrap();
-        let body = format!("{{\"words\":[{{\"sing\":{{}}}},{assign}]}}");
-        let (words, unknown) = Batch::read(body.as_bytes()).unwrap();
-        assert_eq!((words.len(), unknown), (1, 1));
-        let PeerWord::Assign(read) = &words[0] else { panic!("it was an assign") };
-        assert_eq!(read.work.pipeline.as_ref().unwrap().get(), "{\"use_asr\":true}");
-        assert!(Batch::read(b"[]").is_err());
-    }
-}
+mod tests;

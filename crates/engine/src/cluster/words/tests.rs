@@ -1,0 +1,183 @@
+//! What one version writes the next one reads: the words of version 1 are kept beside this file.
+
+use std::sync::Arc;
+
+use super::*;
+
+/// An envelope with every word, as version 1 writes it. It is never changed: a word that gains a
+/// field goes on to be read without it, and a word that cannot be read without it needs a new
+/// version, see [`super::super::version`].
+const V1: &str = include_str!("v1.json");
+
+fn id<T: std::str::FromStr>(text: &str) -> T
+where
+    T::Err: std::fmt::Debug,
+{
+    text.parse().unwrap()
+}
+
+fn job() -> JobId {
+    id("0123456789abcdefghjkmnpqrs")
+}
+
+fn body() -> BodyRef {
+    BodyRef { name: "ff".into(), bytes: 3 }
+}
+
+fn node() -> NodeId {
+    id("n")
+}
+
+fn tenant() -> TenantId {
+    id("t")
+}
+
+fn session() -> SessionId {
+    id("s")
+}
+
+fn events() -> Vec<PeerEvent> {
+    let failure = PeerResult::Failure {
+        code: "GPU_LOST".into(),
+        message: "gone".into(),
+        missing_model: Some("m".into()),
+    };
+    let empty = PeerResult::Empty { body: body(), reason: "silence".into() };
+    vec![
+        PeerEvent::Sent { attempt: 1 },
+        PeerEvent::NotSent { attempt: 1 },
+        PeerEvent::Ack { attempt: 1 },
+        PeerEvent::Reject { attempt: 1, reason: PeerReject::Busy },
+        PeerEvent::Reject { attempt: 1, reason: PeerReject::MissingModel(Some("m".into())) },
+        PeerEvent::Reject { attempt: 1, reason: PeerReject::Other("no".into()) },
+        PeerEvent::Partial { attempt: 1, body: body() },
+        PeerEvent::Result { attempt: 1, result: PeerResult::Success { body: body() } },
+        PeerEvent::Result { attempt: 1, result: empty },
+        PeerEvent::Result { attempt: 1, result: failure },
+        PeerEvent::NodeGone { attempt: 1 },
+        PeerEvent::NodeBack { attempt: 1 },
+        PeerEvent::Dropped { attempt: 1 },
+        PeerEvent::TurnClosed { attempt: 1 },
+    ]
+}
+
+/// Every word that there is.
+fn words() -> Vec<PeerWord> {
+    let pipeline = RawValue::from_string("{\"use_asr\":true}".to_owned()).unwrap();
+    let work = Work { pipeline: Some(Arc::from(pipeline)), ..Work::default() };
+    let assign = RemoteAssign {
+        node: node(),
+        epoch: 7,
+        job: job(),
+        attempt: 1,
+        token: "00".into(),
+        session: session(),
+        turn: "t".into(),
+        deadline_ms: 9,
+        work: Arc::new(work),
+        audio: Some(body()),
+    };
+    let adopt = RemoteAdopt {
+        node: node(),
+        epoch: 7,
+        job: job(),
+        attempt: 1,
+        token: "00".into(),
+        turn: "t".into(),
+        index: 3,
+    };
+    let mut words = vec![
+        PeerWord::Assign(Box::new(assign)),
+        PeerWord::Adopt(Box::new(adopt)),
+        PeerWord::Cancel {
+            node: node(),
+            epoch: 7,
+            job: job(),
+            attempt: 1,
+            reason: "deadline".into(),
+        },
+        PeerWord::ResultAck { node: node(), epoch: 7, job: job(), attempt: 1 },
+        PeerWord::Control {
+            node: node(),
+            epoch: 7,
+            command: "update".into(),
+            reason: Some("model".into()),
+        },
+        PeerWord::Forget { node: node(), job: job(), attempt: 1, over: true },
+        PeerWord::SlotFreed { node: node() },
+        PeerWord::SessionMoved { tenant: tenant(), session: session(), epoch: 7 },
+    ];
+    words.extend(events().into_iter().map(|event| PeerWord::Job {
+        job: job(),
+        node: node(),
+        epoch: 7,
+        event,
+    }));
+    let endings = [
+        PeerEnded::Done { body: body() },
+        PeerEnded::Empty { reason: "silence".into() },
+        PeerEnded::Failed { code: "JOB_TIMEOUT".into(), detail: "late".into() },
+        PeerEnded::Cancelled { reason: "by the client".into() },
+    ];
+    words.extend(endings.into_iter().map(|ended| PeerWord::SessionJob {
+        tenant: tenant(),
+        session: session(),
+        job: job(),
+        ended,
+    }));
+    words
+}
+
+/// Fails when a word is written differently than it was: then an instance of the version before may
+/// misread it. A new word or a new field is added to a new file.
+#[test]
+fn words_are_written_as_version_1_writes_them() {
+    let kept: serde_json::Value = serde_json::from_str(V1).unwrap();
+    let written = serde_json::json!({ "words": words() });
+    let (kept, written) = (kept["words"].as_array().unwrap(), written["words"].as_array().unwrap());
+    for (kept, written) in kept.iter().zip(written) {
+        assert_eq!(kept, written);
+    }
+    assert_eq!(kept.len(), written.len());
+}
+
+#[test]
+fn every_word_of_version_1_is_understood() {
+    let (words, unknown) = Batch::read(V1.as_bytes()).unwrap();
+    assert_eq!(unknown, 0);
+    let again = serde_json::json!({ "words": words });
+    assert_eq!(again, serde_json::from_str::<serde_json::Value>(V1).unwrap());
+}
+
+/// A later version's fields are left alone, at every depth.
+#[test]
+fn a_field_that_is_not_known_spoils_no_word() {
+    fn add(value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                fields.values_mut().for_each(add);
+                // An object with one field is a choice, and has no room for another.
+                if fields.len() > 1 {
+                    fields.insert("later".into(), serde_json::json!({ "a": [1] }));
+                }
+            }
+            serde_json::Value::Array(items) => items.iter_mut().for_each(add),
+            _ => {}
+        }
+    }
+    let mut envelope: serde_json::Value = serde_json::from_str(V1).unwrap();
+    add(&mut envelope);
+    let (words, unknown) = Batch::read(envelope.to_string().as_bytes()).unwrap();
+    assert_eq!((words.len(), unknown), (self::words().len(), 0));
+}
+
+#[test]
+fn a_word_that_is_not_known_spoils_no_other() {
+    let assign = serde_json::to_string(&words()[0]).unwrap();
+    let body = format!("{{\"words\":[{{\"sing\":{{}}}},{assign}]}}");
+    let (words, unknown) = Batch::read(body.as_bytes()).unwrap();
+    assert_eq!((words.len(), unknown), (1, 1));
+    let PeerWord::Assign(read) = &words[0] else { panic!("it was an assign") };
+    assert_eq!(read.work.pipeline.as_ref().unwrap().get(), "{\"use_asr\":true}");
+    assert!(Batch::read(b"[]").is_err());
+}
