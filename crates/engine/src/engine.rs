@@ -77,8 +77,13 @@ impl Engine {
     /// instances of one store agreed on.
     pub fn start(store: Backend, instance: Instance, settings: Settings, secret: Secret) -> Self {
         let metrics = Arc::new(Metrics::default());
-        let (post, bounced) =
-            Post::new(instance.clone(), store.clone(), Chance, Arc::clone(&metrics));
+        let (post, bounced) = Post::new(
+            instance.clone(),
+            store.clone(),
+            Chance,
+            Arc::clone(&metrics),
+            secret.clone(),
+        );
         let (strays, stray) = mpsc::channel(STRAYS);
         let waiting = Arc::new(Waiting::new(settings.waiting, metrics.waiting.clone()));
         let shared = Arc::new(Shared {

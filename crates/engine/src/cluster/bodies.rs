@@ -1,5 +1,6 @@
 //! Speech and results on their way to another instance: kept here for a moment, and fetched by who
-//! knows their name.
+//! knows their name. A name is signed and says until when it holds; one that this instance did not
+//! make, or made too long ago, is not even looked up.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 
 use super::words::BodyRef;
 use crate::chance::Chance;
+use crate::secret::Secret;
 
 /// How long a body waits to be fetched: longer than any job may take to be placed again.
 const KEEP: Duration = Duration::from_secs(90);
@@ -30,8 +32,12 @@ pub trait Fetch: Send + Sync {
 }
 
 /// What waits to be fetched.
-#[derive(Default)]
-pub(crate) struct Bodies(Mutex<Kept>);
+pub(crate) struct Bodies {
+    kept: Mutex<Kept>,
+    secret: Secret,
+    /// From which names count their time.
+    since: Instant,
+}
 
 #[derive(Default)]
 struct Kept {
@@ -41,12 +47,16 @@ struct Kept {
 }
 
 impl Bodies {
-    /// Keeps a body for a while. Its name is 128 bits that nobody can guess, and is told only to
+    pub fn new(secret: Secret) -> Self {
+        Bodies { kept: Mutex::default(), secret, since: Instant::now() }
+    }
+
+    /// Keeps a body for a while. Its name has 128 bits that nobody can guess, and is told only to
     /// the instance that is to fetch it.
     pub fn keep(&self, body: Bytes, chance: Chance) -> BodyRef {
         let (name, now) = (chance.nonce(), Instant::now());
         let bytes = body.len();
-        let mut kept = self.0.lock();
+        let mut kept = self.kept.lock();
         kept.by_name.insert(name, body);
         kept.order.push_back((now, name, bytes));
         kept.bytes += bytes;
@@ -57,13 +67,23 @@ impl Bodies {
             kept.by_name.remove(&oldest);
             kept.bytes -= size;
         }
-        BodyRef { name: format!("{name:032x}"), bytes }
+        drop(kept);
+        let until = (now + KEEP - self.since).as_secs();
+        let said = format!("{name:032x}-{until:x}");
+        let mark = self.secret.sign(&said);
+        BodyRef { name: format!("{said}-{mark}"), bytes }
     }
 
     /// The body of this name, if it is still here. It stays: an answer may be lost.
     pub fn get(&self, name: &str) -> Option<Bytes> {
+        let (said, mark) = name.rsplit_once('-')?;
+        let (name, until) = said.split_once('-')?;
+        let until = Duration::from_secs(u64::from_str_radix(until, 16).ok()?);
+        if !self.secret.verify(said, mark) || self.since.elapsed() > until {
+            return None;
+        }
         let name = u128::from_str_radix(name, 16).ok()?;
-        self.0.lock().by_name.get(&name).cloned()
+        self.kept.lock().by_name.get(&name).cloned()
     }
 }
 
@@ -71,18 +91,46 @@ impl Bodies {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_body_is_found_by_its_name_alone() {
-        let bodies = Bodies::default();
+    fn bodies() -> Bodies {
+        Bodies::new(Secret::from_seed(b"here"))
+    }
+
+    #[tokio::test]
+    async fn a_body_is_found_by_its_name_alone() {
+        let bodies = bodies();
         let kept = bodies.keep(Bytes::from_static(b"speech"), Chance);
         assert_eq!(kept.bytes, 6);
         assert_eq!(bodies.get(&kept.name).as_deref(), Some(&b"speech"[..]));
-        assert!(bodies.get("00").is_none() && bodies.get("é").is_none());
+        for wrong in ["", "00", "é", "-", "--", "a-b-c"] {
+            assert!(bodies.get(wrong).is_none(), "{wrong}");
+        }
     }
 
-    #[test]
-    fn what_waits_is_bounded() {
-        let bodies = Bodies::default();
+    /// Knowing what is kept is not enough: who asks must have been told the name.
+    #[tokio::test]
+    async fn a_name_that_was_changed_or_that_a_stranger_made_is_none() {
+        let bodies = bodies();
+        let kept = bodies.keep(Bytes::from_static(b"speech"), Chance);
+        let (said, mark) = kept.name.rsplit_once('-').unwrap();
+        let (nonce, _) = said.split_once('-').unwrap();
+        let longer = format!("{nonce}-ffffff");
+        let forged = Secret::from_seed(b"elsewhere").sign(said);
+        for name in [format!("{longer}-{mark}"), format!("{said}-{forged}"), said.to_owned()] {
+            assert!(bodies.get(&name).is_none(), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_holds_for_a_while_only() {
+        let mut bodies = bodies();
+        let kept = bodies.keep(Bytes::from_static(b"speech"), Chance);
+        bodies.since = bodies.since.checked_sub(KEEP + Duration::from_secs(2)).unwrap();
+        assert!(bodies.get(&kept.name).is_none());
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_bounded() {
+        let bodies = bodies();
         let first = bodies.keep(Bytes::from(vec![0; MAX_BYTES / 2]), Chance);
         bodies.keep(Bytes::from(vec![0; MAX_BYTES / 2]), Chance);
         assert!(bodies.get(&first.name).is_some());

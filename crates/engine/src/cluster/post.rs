@@ -17,6 +17,7 @@ use super::bodies::{Bodies, Fetch};
 use super::words::{BodyRef, PeerWord};
 use crate::chance::Chance;
 use crate::metrics::Metrics;
+use crate::secret::Secret;
 use crate::tasks;
 
 /// Words that wait for one courier; one more is refused at once.
@@ -58,6 +59,7 @@ impl Post {
         store: Backend,
         chance: Chance,
         metrics: Arc<Metrics>,
+        secret: Secret,
     ) -> (Arc<Self>, Bounced) {
         let (bounced, returned) = mpsc::channel(BOUNCED);
         let post = Post {
@@ -66,7 +68,7 @@ impl Post {
             chance,
             couriers: RwLock::default(),
             addresses: RwLock::default(),
-            bodies: Bodies::default(),
+            bodies: Bodies::new(secret),
             fetch: OnceLock::new(),
             bounced,
             metrics,
