@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lingua_store::owners::Task;
 use lingua_store::{Backend, Clock, Instance, Status};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -17,6 +18,8 @@ use crate::cluster::post::Post;
 use crate::cluster::{Cluster, Inflow, JoinError};
 use crate::dispatch::{Dispatcher, Waiting};
 use crate::fleet::FleetView;
+use crate::janitor;
+use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
 use crate::secret::Secret;
@@ -38,6 +41,7 @@ pub struct Engine {
     /// Audio handed in ahead of its job.
     pub audio: Arc<Audio>,
     cluster: Arc<Cluster>,
+    leader: Arc<Leader>,
     draining: Arc<AtomicBool>,
     clockwork: Arc<Clockwork>,
 }
@@ -101,11 +105,26 @@ impl Engine {
         let nodes = Arc::new(Nodes::new(Arc::clone(&shared), Arc::clone(&waiting)));
         let jobs = Arc::new(Dispatcher::new(Arc::clone(&shared), Arc::clone(&nodes), waiting));
         let sessions = Arc::new(Sessions::new(Arc::clone(&shared), Arc::clone(&jobs)));
+        let leader = Leader::new(
+            shared.store.clone(),
+            shared.instance.clone(),
+            shared.chance,
+            Arc::clone(&shared.metrics),
+        );
+        let sweeper = Arc::clone(&jobs);
+        let tidied = shared.store.clone();
         let clockwork = Clockwork(Mutex::new(vec![
             tasks::spawn("secret", shared.secret.clone().keep(shared.store.clone())),
             tasks::spawn("nodes", Arc::clone(&nodes).watch()),
             tasks::spawn("lines", Arc::clone(&jobs).watch_lines()),
-            tasks::spawn("deadlines", Arc::clone(&jobs).sweep()),
+            tasks::spawn(
+                "deadlines",
+                Arc::clone(&leader).run(Task::Deadlines, move |_| Arc::clone(&sweeper).sweep()),
+            ),
+            tasks::spawn(
+                "janitor",
+                Arc::clone(&leader).run(Task::Janitor, move |_| janitor::tidy(tidied.clone())),
+            ),
             tasks::spawn("sessions", Arc::clone(&sessions).keep()),
         ]));
         let cluster = Cluster::new(
@@ -119,6 +138,7 @@ impl Engine {
         clockwork.0.lock().push(back);
         Engine {
             cluster,
+            leader,
             audio: Arc::new(Audio::new(Arc::clone(&shared))),
             shared,
             nodes,
@@ -200,9 +220,15 @@ impl Engine {
         }
     }
 
+    /// The fence under which this instance does the task for all, if it does.
+    pub fn leads(&self, task: Task) -> Option<u64> {
+        self.leader.fence(task)
+    }
+
     /// Takes no new work from now on.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
+        self.leader.drain();
     }
 
     /// Lets what is open come to its end, at most for as long as the settings say; then gives up
@@ -218,6 +244,7 @@ impl Engine {
         let left = end.saturating_duration_since(tokio::time::Instant::now());
         self.jobs.end_within(left).await;
         self.sessions.end_within(LAST_WORDS).await;
+        self.leader.end().await;
         self.cluster.withdraw().await;
     }
 }

@@ -8,7 +8,7 @@
 //! - [`nodes`]: who is connected, their records and their word about jobs.
 //! - [`dispatch`]: how a job finds a node and ends.
 //! - [`sessions`]: people speak, and every sentence comes back.
-//! - [`cluster`]: other instances.
+//! - [`cluster`]: other instances. `leader`: what one instance does for all, `janitor` among it.
 //! - [`audio`]: audio handed in ahead of its job.
 //! - [`explain`]: why things are as they are.
 //! - [`fleet`], [`secret`], [`metrics`]: what they share.
@@ -21,6 +21,8 @@ pub mod nodes;
 pub mod dispatch;
 pub mod sessions;
 pub mod cluster;
+mod leader;
+mod janitor;
 pub mod audio;
 pub mod explain;
 pub mod fleet;

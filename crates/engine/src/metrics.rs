@@ -52,6 +52,7 @@ pub struct Metrics {
     bus: By,
     pub(crate) peers: Gauge,
     pub(crate) peers_apart: Gauge,
+    leader: Family<Labels, Gauge>,
     /// Handles that are used for every job, found once.
     pub(crate) granted: Counter,
     /// Read by the dashboard of the process itself.
@@ -220,6 +221,11 @@ impl Default for Metrics {
                 "Living instances whose version is too far from this one's",
                 Gauge::default()
             ),
+            leader: metric!(
+                "leader",
+                "Whether this instance does the task for all, by task",
+                Family::default()
+            ),
             stale_total: AtomicU64::new(0),
             reserve,
             ended,
@@ -297,6 +303,10 @@ impl Metrics {
 
     pub(crate) fn bus_bounced(&self) {
         self.bus.get_or_create(&[("what", "bounced")]).inc();
+    }
+
+    pub(crate) fn leads(&self, task: &'static str, leads: bool) {
+        self.leader.get_or_create(&[("task", task)]).set(i64::from(leads));
     }
 
     pub(crate) fn set_nodes(&self, counts: [i64; Health::ALL.len()]) {

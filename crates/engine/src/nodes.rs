@@ -18,6 +18,7 @@ mod trust;
 
 pub use breaker::BreakerView;
 pub use lingua_store::nodes::Order;
+pub(crate) use records::FORGET_AFTER;
 pub use reports::Heard;
 pub(crate) use reports::INHIBITION;
 pub(crate) use state::{Held, NodeState};

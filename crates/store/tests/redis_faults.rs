@@ -466,3 +466,31 @@ async fn calls_of(server: &RedisServer, command: &str) -> anyhow::Result<u64> {
     let calls = stats.as_deref().and_then(|stats| stats.strip_prefix("calls=")?.split(',').next());
     Ok(calls.unwrap_or("0").parse()?)
 }
+
+/// Whoever listed a node may die before it writes the record, or after it forgot it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_listed_and_is_not_there_is_taken_off_the_list() -> Outcome {
+    let server = RedisServer::start().await?;
+    let store = lingua_store::redis::open(&server.url(), patient()).await?;
+    let node = Node::join(&store, 1).await?;
+    for shard in 0..lingua_store::nodes::NODE_SHARDS {
+        let key = format!("lingua:v1:{{nodes:{shard}}}");
+        server.command(&["SADD", &key, "ghost"]).await?.into_result()?;
+    }
+    let me = instance();
+    store.bus.announce(&me, "here:1", LONG).await?;
+    server.command(&["SADD", "lingua:v1:instances", "long-gone"]).await?.into_result()?;
+    let (mut listed, mut ghosts) = (0, 0);
+    for shard in 0..lingua_store::nodes::NODE_SHARDS {
+        listed += store.nodes.shard(shard).await?.len();
+        let key = format!("lingua:v1:{{nodes:{shard}}}");
+        ghosts += server.command(&["SISMEMBER", &key, "ghost"]).await?.int().unwrap_or(0);
+    }
+    assert_eq!(ghosts, 63, "off the only list that it could be on");
+    assert_eq!(listed, 1, "{} stays", node.id);
+    store.bus.orphans().await?;
+    let names = server.command(&["SCARD", "lingua:v1:instances"]).await?.int();
+    assert_eq!(names, Some(1), "only the living one is left");
+    assert_eq!(store.bus.peers().await?.len(), 1);
+    Ok(())
+}

@@ -1,5 +1,5 @@
-//! Jobs without a session whose instance died: any instance ends them at their deadline, and
-//! exactly one does.
+//! Jobs without a session whose instance died: the leader ends them at their deadline, and exactly
+//! once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +19,13 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const BATCH: usize = 256;
 
 impl Dispatcher {
-    /// Runs until the engine ends.
+    /// Runs for as long as this instance leads. What is ended is fenced by the job's own record, so a
+    /// leader that lingers does no harm.
     pub(crate) async fn sweep(self: Arc<Self>) {
         let mut tick = tokio::time::interval(INTERVAL);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
-            if !self.shared.store.status.borrow().is_up() {
-                continue;
-            }
             if let Err(error) = self.sweep_once().await {
                 tracing::debug!(%error, "overdue jobs were not ended");
             }

@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(250);
 const RECOUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// A node that has been gone for so long is forgotten.
-const FORGET_AFTER: Duration = Duration::from_secs(600);
+pub(crate) const FORGET_AFTER: Duration = Duration::from_secs(600);
 
 impl Nodes {
     /// Has the store told, unless somebody is at it already.

@@ -188,7 +188,14 @@ impl InstanceBus for RedisBus {
         let mut orphans = Vec::new();
         for id in self.instance_ids().await? {
             let alive = self.peer(id.clone()).await?.map(|peer| peer.instance.boot);
-            for boot in self.members(keys::boots(&id)).await? {
+            let boots = self.members(keys::boots(&id)).await?;
+            if alive.is_none() && boots.is_empty() {
+                // Gone without a trace; a name that lives after all is announced again in a moment.
+                let mut unlist = redis::cmd("SREM");
+                unlist.arg(keys::instances()).arg(id.as_str());
+                self.link.command(&unlist).await?;
+            }
+            for boot in boots {
                 let boot = parse_boot(&boot)?;
                 if alive != Some(boot) {
                     orphans.push(Instance { id: id.clone(), boot });

@@ -66,6 +66,18 @@ impl RedisNodes {
     }
 }
 
+impl RedisNodes {
+    /// Takes a node without a record off the list.
+    async fn unlist(&self, node: &NodeId) -> Result<()> {
+        self.list("SREM", node).await?;
+        // It may have registered between the two steps; then it belongs on the list.
+        match self.get(node).await? {
+            Some(_) => self.list("SADD", node).await,
+            None => Ok(()),
+        }
+    }
+}
+
 #[async_trait]
 impl NodeDirectory for RedisNodes {
     async fn put(&self, node: &NodeId, registration: &Registration) -> Result<Put> {
@@ -98,6 +110,10 @@ impl NodeDirectory for RedisNodes {
             "stored" => {
                 let epoch = reply.number()?;
                 let before = reply.optional()?;
+                if before.is_none() {
+                    // Somebody may have found the id without a record and taken it off meanwhile.
+                    self.list("SADD", node).await?;
+                }
                 self.announce(node).await;
                 Ok(Put::Stored { epoch, replaced: before.filter(|before| before != owner) })
             }
@@ -153,15 +169,11 @@ impl NodeDirectory for RedisNodes {
         let reply = call.run().await?;
         match reply.word() {
             "forgotten" => {
-                self.list("SREM", node).await?;
-                // It may have registered again between the two steps; then it belongs on the list.
-                if self.get(node).await?.is_some() {
-                    self.list("SADD", node).await?;
-                }
+                self.unlist(node).await?;
                 self.announce(node).await;
                 Ok(true)
             }
-            "unknown" => self.list("SREM", node).await.map(|()| false),
+            "unknown" => self.unlist(node).await.map(|()| false),
             "kept" => Ok(false),
             _ => Err(reply.unexpected()),
         }
@@ -236,7 +248,12 @@ impl NodeDirectory for RedisNodes {
         let read = |id| async move {
             let id = text("the list of nodes", id)?;
             let node = NodeId::new(&id).map_err(|_| Error::corrupt("the list of nodes", &id))?;
-            self.get(&node).await
+            let record = self.get(&node).await?;
+            if record.is_none() {
+                // Whoever listed it died before it wrote the record, or after it forgot it.
+                self.unlist(&node).await?;
+            }
+            Ok(record)
         };
         let records = stream::iter(ids).map(read).buffer_unordered(READS_AT_ONCE);
         records.try_filter_map(|record| async { Ok(record) }).try_collect().await
