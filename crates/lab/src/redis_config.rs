@@ -21,6 +21,7 @@ pub struct RedisConfig {
     pub(crate) login: Option<Login>,
     tls: Option<TlsFiles>,
     replica_of: Option<(String, u16)>,
+    pub(crate) apart: bool,
     /// Written last, and Redis takes the last word for every directive.
     lines: Vec<String>,
 }
@@ -69,6 +70,7 @@ impl RedisConfig {
             login: None,
             tls: None,
             replica_of: None,
+            apart: false,
             lines: Vec::new(),
         }
     }
@@ -120,6 +122,13 @@ impl RedisConfig {
     /// Starts as a replica of that primary, which may be a [`crate::FaultProxy`] before it.
     pub fn replica_of(mut self, host: impl Into<String>, port: u16) -> Self {
         self.replica_of = Some((host.into(), port));
+        self
+    }
+
+    /// In a process group of its own: Ctrl-C on a terminal does not reach it, and whoever started it
+    /// ends it in order.
+    pub fn apart(mut self) -> Self {
+        self.apart = true;
         self
     }
 

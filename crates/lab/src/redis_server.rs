@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -247,6 +248,9 @@ impl RedisServer {
         command.arg(self.conf_path());
         if self.config.mode == Mode::Sentinel {
             command.arg("--sentinel");
+        }
+        if self.config.apart {
+            command.process_group(0);
         }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         command.spawn().map_err(|error| match error.kind() {

@@ -49,6 +49,9 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
             }
             JoinError::Store(_) => Failure::failed(error.to_string()),
         })?;
+        if options.with_parent {
+            end_with_stdin();
+        }
         // Before the greeting: whoever has read it may already send a signal.
         let signals = Signals::listen();
         greet(address, loopback, engine.store());
@@ -60,8 +63,17 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
     })
 }
 
+/// Whoever started this process is gone when its end of the pipe is: nobody is left to drain for.
+fn end_with_stdin() {
+    std::thread::spawn(|| {
+        // What is written there means nothing, and a failure means the end as well.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(1);
+    });
+}
+
 /// An engine with its clockwork running.
-async fn start_engine(store: Backend, options: &Serve) -> Result<Engine, Failure> {
+pub(crate) async fn start_engine(store: Backend, options: &Serve) -> Result<Engine, Failure> {
     let chance = Chance;
     let id = match &options.instance_id {
         Some(id) => id.clone(),

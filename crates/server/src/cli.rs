@@ -8,8 +8,10 @@ use clap::{Args, Parser, Subcommand};
 use lingua_core::InstanceId;
 use lingua_store::redis::OpenError;
 
+mod demo;
 mod speakers;
 
+pub(crate) use demo::Demo;
 pub(crate) use speakers::{Load, Speak};
 
 /// The control plane of a real-time speech translation platform.
@@ -36,6 +38,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Run the scheduler
     Serve(Serve),
+    /// Show the whole system on this machine: schedulers, nodes, speakers, and faults on request
+    Demo(Demo),
     /// Run simulated nodes over the real socket
     Node(Node),
     /// Hand in one job and watch it to its end
@@ -89,9 +93,27 @@ pub(crate) struct Serve {
     /// Listen beyond loopback although nobody is asked who they are
     #[arg(long, env = "LINGUA_INSECURE")]
     pub(crate) insecure: bool,
+
+    /// End at once when standard input does: for one that must not outlive who started it
+    #[arg(long, hide = true)]
+    pub(crate) with_parent: bool,
 }
 
 impl Serve {
+    /// One with the embedded store, and everything else as it is by default.
+    pub(crate) fn embedded(listen: SocketAddr) -> Self {
+        Serve {
+            listen,
+            store: "memory".to_owned(),
+            instance_id: None,
+            advertise: None,
+            profile: Profile::Stable,
+            threads: None,
+            insecure: false,
+            with_parent: false,
+        }
+    }
+
     /// Threads for connections.
     pub(crate) fn threads(&self) -> usize {
         const MOST: usize = 8;

@@ -2,7 +2,8 @@
 //!
 //! In reading order: [`cli`] (what can be asked for), [`app`] (the life of `lingua serve`),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`],
-//! [`telemetry`], [`bench`], and the commands [`node`], [`hand_in`], [`speak`] and [`load`].
+//! [`telemetry`], [`bench`], the commands [`node`], [`hand_in`], [`speak`] and [`load`], and [`demo`],
+//! which has a part of each.
 //!
 //! It is a library with a binary of three lines, so that tests and the binary go through one door:
 //! [`serve`].
@@ -22,6 +23,7 @@ mod node;
 mod hand_in;
 mod speak;
 mod load;
+mod demo;
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -31,14 +33,21 @@ use clap::Parser;
 use lingua_engine::Engine;
 use tokio::net::TcpListener;
 
+/// The load balancer of the demonstration; tests of several instances stand behind it too.
+pub use crate::demo::balancer::{Balancer, Health};
 use crate::workers::Places;
 
 /// The whole command line tool.
 pub fn run() -> ExitCode {
-    let cli = cli::Cli::parse();
-    telemetry::start();
-    let outcome = match cli.into_command() {
+    let command = cli::Cli::parse().into_command();
+    telemetry::start(match command {
+        // What happens in there is shown otherwise.
+        cli::Command::Demo(_) => "error",
+        _ => "info",
+    });
+    let outcome = match command {
         cli::Command::Serve(options) => app::serve(options),
+        cli::Command::Demo(options) => demo::run(&options),
         cli::Command::Node(options) => node::run(&options),
         cli::Command::Dispatch(options) => hand_in::run(&options),
         cli::Command::Speak(options) => speak::run(&options),

@@ -1,0 +1,249 @@
+//! The nodes: of several owners and languages, quick and slow, steady and not.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context;
+use lingua_lab::fake_node::Latency;
+use lingua_lab::{Behaviour, FakeNode, HttpClient, NodeOptions};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::meter::Meter;
+use super::stage::Stage;
+
+/// A node that vanished is back after so long.
+pub(super) const VANISHED: Duration = Duration::from_secs(6);
+
+/// How long the node that is drained now and then serves, and how long it does not.
+const SERVES: Duration = Duration::from_secs(25);
+const DRAINS: Duration = Duration::from_secs(10);
+
+/// How long the unreliable node works well, and how long it fails.
+const WORKS: Duration = Duration::from_secs(20);
+const FAILS: Duration = Duration::from_secs(6);
+
+/// Between two jobs of those who want text only, which come over HTTP.
+const TEXT_EVERY: Duration = Duration::from_millis(1_300);
+
+/// One kind of node.
+struct Kind {
+    name: &'static str,
+    languages: &'static [&'static str],
+    slots: u32,
+    /// Median and 99th percentile of the time for a job.
+    takes_ms: (u64, u64),
+    trait_: Trait,
+}
+
+/// What is special about it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trait {
+    Plain,
+    TextOnly,
+    /// Fails now and then, so that its breaker opens.
+    Unreliable,
+    /// Taken out of service now and then.
+    Drained,
+    /// An agent from before acks.
+    Old,
+}
+
+const fn kind(
+    name: &'static str,
+    languages: &'static [&'static str],
+    slots: u32,
+    takes_ms: (u64, u64),
+    trait_: Trait,
+) -> Kind {
+    Kind { name, languages, slots, takes_ms, trait_ }
+}
+
+/// Twelve; a larger fleet has several of each. Korean has a single slow slot, on purpose.
+const KINDS: [Kind; 12] = [
+    kind("hamburg-a100", &["en", "zh", "de", "fr"], 6, (350, 900), Trait::Plain),
+    kind("seoul-laptop", &["en", "ko"], 1, (1_200, 3_000), Trait::Plain),
+    kind("tokyo-4090", &["en", "zh", "ja"], 4, (300, 800), Trait::Plain),
+    kind("madrid-3090", &["en", "es", "fr"], 4, (400, 1_100), Trait::Plain),
+    kind("berlin-3090", &["en", "de", "es", "fr"], 4, (450, 1_200), Trait::Plain),
+    kind("shanghai-l4", &["en", "zh", "ja"], 3, (500, 1_400), Trait::Plain),
+    kind("lyon-attic", &["en", "fr", "de", "zh"], 2, (1_800, 4_500), Trait::Plain),
+    kind("library", &["en", "zh", "ja", "es", "de", "fr"], 4, (250, 700), Trait::TextOnly),
+    kind("oslo-flaky", &["en", "zh", "es", "ja"], 3, (350, 1_000), Trait::Unreliable),
+    kind("lisbon-night", &["en", "es", "ja"], 3, (400, 1_000), Trait::Drained),
+    kind("vienna-veteran", &["en", "de", "zh"], 2, (600, 1_500), Trait::Old),
+    kind("osaka-4080", &["en", "ja", "zh"], 4, (350, 900), Trait::Plain),
+];
+
+/// Directions that are wanted as text.
+const TEXT: [(&str, &str); 4] = [("en", "de"), ("ja", "en"), ("zh", "fr"), ("es", "zh")];
+
+/// All nodes, each with a connection of its own.
+pub(super) struct Fleet {
+    nodes: Vec<(FakeNode, &'static Kind)>,
+    doors: Vec<SocketAddr>,
+    front: SocketAddr,
+    meter: Meter,
+}
+
+impl Fleet {
+    /// Returns when all are registered.
+    pub async fn start(count: u32, stage: &Stage, meter: &Meter) -> anyhow::Result<Self> {
+        let front = stage.address();
+        let mut nodes = Vec::new();
+        for n in 0..count as usize {
+            let kind = &KINDS[n % KINDS.len()];
+            let name = match n / KINDS.len() {
+                0 => kind.name.to_owned(),
+                more => format!("{}-{}", kind.name, more + 1),
+            };
+            let node = FakeNode::connect(kind.options(front, name, n as u64));
+            nodes.push((node.await.context("a node does not come in")?, kind));
+        }
+        Ok(Fleet { nodes, doors: stage.doors(), front, meter: meter.clone() })
+    }
+
+    /// How many are there, of how many.
+    pub fn connected(&self) -> (usize, usize) {
+        (self.nodes.iter().filter(|(node, _)| node.is_connected()).count(), self.nodes.len())
+    }
+
+    /// Any of them.
+    pub fn one(&self) -> Chosen<'_> {
+        let (node, kind) = &self.nodes[rand::random_range(0..self.nodes.len())];
+        Chosen { node, kind }
+    }
+
+    /// What goes on besides speech: some nodes have their moods, and some people want text only.
+    pub async fn live(&self) -> std::convert::Infallible {
+        tokio::select! {
+            never = self.moods() => never,
+            never = self.drains() => never,
+            never = self.texts() => never,
+        }
+    }
+
+    /// Has all finish what they have to say and leave; tells what they did.
+    pub async fn end(self) -> String {
+        let sum = |of: fn(&lingua_lab::fake_node::NodeStats) -> u64| -> u64 {
+            self.nodes.iter().map(|(node, _)| of(&node.stats())).sum()
+        };
+        let told = format!(
+            "{} jobs done, {} failed, {} refused as busy, {} given to a node that was full",
+            sum(|stats| stats.done),
+            sum(|stats| stats.failed),
+            sum(|stats| stats.rejected),
+            sum(|stats| stats.breaches),
+        );
+        let leaving = self.nodes.into_iter().map(|(node, _)| node.close());
+        futures_util::future::join_all(leaving).await;
+        told
+    }
+
+    fn with(&self, wanted: Trait) -> impl Iterator<Item = Chosen<'_>> {
+        let with = self.nodes.iter().filter(move |(_, kind)| kind.trait_ == wanted);
+        with.map(|(node, kind)| Chosen { node, kind })
+    }
+
+    async fn moods(&self) -> std::convert::Infallible {
+        loop {
+            sleep(WORKS).await;
+            for one in self.with(Trait::Unreliable) {
+                one.behaves(|behaviour| behaviour.fail = 0.9).await;
+            }
+            sleep(FAILS).await;
+            for one in self.with(Trait::Unreliable) {
+                one.behaves(|_| {}).await;
+            }
+        }
+    }
+
+    async fn drains(&self) -> std::convert::Infallible {
+        loop {
+            sleep(SERVES).await;
+            self.order("drain").await;
+            sleep(DRAINS).await;
+            self.order("resume").await;
+        }
+    }
+
+    /// As an administrator does, at whichever scheduler has the node.
+    async fn order(&self, order: &str) {
+        for one in self.with(Trait::Drained) {
+            for door in &self.doors {
+                let client = HttpClient::new(format!("http://{door}"));
+                let path = format!("/api/v1/nodes/{}/{order}", one.node.node_id());
+                // The scheduler may be dead just now, or not have it.
+                let _ = client.limit(Duration::from_secs(2)).post(&path, &Value::Null).await;
+            }
+        }
+    }
+
+    async fn texts(&self) -> std::convert::Infallible {
+        let client = HttpClient::new(format!("http://{}", self.front));
+        let client = client.limit(Duration::from_secs(30));
+        for n in 0u64.. {
+            sleep(TEXT_EVERY).await;
+            let (src, tgt) = TEXT[n as usize % TEXT.len()];
+            let job = json!({
+                "session_id": "captions", "src_lang": src, "tgt_lang": tgt, "audio": "AAAA",
+                "options": { "require_tts": false, "wait_ms": 10_000 },
+            });
+            let reply = client.post("/v1/dispatch/f2f", &job).await;
+            let done = |view: &Value| view["job"]["state"] == "DONE";
+            if reply.is_ok_and(|reply| reply.json().is_ok_and(|view| done(&view))) {
+                self.meter.text_job();
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+impl Kind {
+    fn options(&self, front: SocketAddr, name: String, seed: u64) -> NodeOptions {
+        let mut options = NodeOptions {
+            tts_languages: Vec::new(),
+            reconnect: true,
+            old_agent: self.trait_ == Trait::Old,
+            behaviour: Behaviour { seed, ..self.behaviour() },
+            ..NodeOptions::new(format!("ws://{front}/ws/node"))
+                .node_id(name)
+                .max_jobs(self.slots)
+        };
+        let languages: Vec<_> = self.languages.iter().map(|&one| one.to_owned()).collect();
+        options.asr_languages.clone_from(&languages);
+        options.semantic_languages.clone_from(&languages);
+        if self.trait_ != Trait::TextOnly {
+            options.tts_languages = languages;
+        }
+        options
+    }
+
+    fn behaviour(&self) -> Behaviour {
+        let (p50_ms, p99_ms) = self.takes_ms;
+        Behaviour {
+            latency: Latency::Spread { p50_ms, p99_ms },
+            crash_pause: VANISHED,
+            partials: true,
+            tts_audio_bytes: if self.trait_ == Trait::TextOnly { 0 } else { 3_000 },
+            ..Behaviour::default()
+        }
+    }
+}
+
+/// One of the nodes.
+#[derive(Clone, Copy)]
+pub(super) struct Chosen<'a> {
+    pub node: &'a FakeNode,
+    kind: &'static Kind,
+}
+
+impl Chosen<'_> {
+    /// From now on it does as it usually does, but for this.
+    pub async fn behaves(&self, but: impl FnOnce(&mut Behaviour)) {
+        let mut behaviour = Behaviour { seed: rand::random(), ..self.kind.behaviour() };
+        but(&mut behaviour);
+        // A node that was sent away for good does nothing any more.
+        let _ = self.node.set_behaviour(behaviour).await;
+    }
+}
