@@ -176,7 +176,11 @@ async fn connect(targets: &[Target], first: usize) -> Option<(&Target, TcpStream
 
 /// Passes bytes both ways until the scheduler's side ends or the scheduler is dead. A client that
 /// has said its last word still hears the answer.
-async fn forward(mut client: TcpStream, mut server: TcpStream, mut health: watch::Receiver<Health>) {
+async fn forward(
+    mut client: TcpStream,
+    mut server: TcpStream,
+    mut health: watch::Receiver<Health>,
+) {
     // What is passed on is complete: holding it back would only delay it.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (mut from_client, mut to_client) = client.split();
@@ -184,10 +188,9 @@ async fn forward(mut client: TcpStream, mut server: TcpStream, mut health: watch
     let up = async {
         let copied = copy(&mut from_client, &mut to_server).await;
         let _ = to_server.shutdown().await;
-        match copied {
-            Ok(_) => std::future::pending().await,
-            // The client is gone.
-            Err(_) => (),
+        // An error means that the client is gone.
+        if copied.is_ok() {
+            std::future::pending::<()>().await;
         }
     };
     tokio::select! {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lingua_lab::speaker::{Ended, Report, Script, Sentences};
+use lingua_lab::speaker::{Ended, Kind, Script, Sentences};
 use lingua_lab::{AutoSpeaker, FaultProxy, SpeakerOptions};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -151,12 +151,26 @@ impl Seat {
                 speaker.ended().await
             }
         };
-        let report = match ended {
-            Ended::Finished => speaker.report(),
-            // What was open went with the session, and the client knows.
-            Ended::GivenUp(_) => Report { counts: Default::default(), ..speaker.report() },
+        let mut report = speaker.report();
+        let abandoned = report.counts.remove(&Kind::Abandoned).unwrap_or(0);
+        let lost = match ended {
+            Ended::Finished if self.can_come_back() => {
+                // Nothing may go down with the session of one that comes back.
+                report.counts.extend((abandoned > 0).then_some((Kind::Abandoned, abandoned)));
+                0
+            }
+            Ended::Finished => {
+                // A drain cuts what such a client is saying, and it says it again elsewhere.
+                report.counts.remove(&Kind::Split);
+                abandoned
+            }
+            // It was sent away or tried for a minute in vain: what was open it knows.
+            Ended::GivenUp(_) => {
+                report.counts.clear();
+                abandoned + speaker.open_sentences() as u64
+            }
         };
-        self.shared.meter.left(&report);
+        self.shared.meter.left(&report, lost);
         self.shared.present.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -173,10 +187,14 @@ impl Seat {
         let options = SpeakerOptions::new(&self.url);
         match self.n % 5 {
             0 | 2 => options.two_way(one, other),
-            // Existing apps, which cannot come back to a session.
-            4 => options.languages(one, other).existing_client(),
+            _ if !self.can_come_back() => options.languages(one, other).existing_client(),
             _ => options.languages(one, other),
         }
+    }
+
+    /// Existing apps cannot: a lost connection is a lost session.
+    fn can_come_back(&self) -> bool {
+        self.n % 5 != 4
     }
 }
 

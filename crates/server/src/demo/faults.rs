@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::crowd::{Crowd, PARTS};
 use super::fleet::{Fleet, VANISHED};
 use super::screen::Screen;
-use super::stage::{Many, Stage};
+use super::stage::Stage;
 
 /// Before the first fault, and between two.
 const BETWEEN_MS: std::ops::Range<u64> = 10_000..15_000;
@@ -108,7 +108,8 @@ async fn happen(fault: Fault, stage: &mut Stage, fleet: &Fleet, crowd: &Crowd, s
             ));
             many.instances[n].freeze(FROZEN).await;
         }
-        (Fault::StoreRestarted, Stage::Many(Many { redis: Some(redis), .. })) => {
+        (Fault::StoreRestarted, Stage::Many(many)) => {
+            let Some(redis) = &mut many.redis else { return };
             say(format!(
                 "redis-server ends and is back in {STORE_AWAY:?}; look for sentences that end as \
                  dependency_down meanwhile, and for nodes that say what they run before they get \

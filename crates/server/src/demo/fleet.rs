@@ -206,9 +206,7 @@ impl Kind {
             reconnect: true,
             old_agent: self.trait_ == Trait::Old,
             behaviour: Behaviour { seed, ..self.behaviour() },
-            ..NodeOptions::new(format!("ws://{front}/ws/node"))
-                .node_id(name)
-                .max_jobs(self.slots)
+            ..NodeOptions::new(format!("ws://{front}/ws/node")).node_id(name).max_jobs(self.slots)
         };
         let languages: Vec<_> = self.languages.iter().map(|&one| one.to_owned()).collect();
         options.asr_languages.clone_from(&languages);

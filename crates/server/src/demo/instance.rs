@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -172,6 +172,8 @@ impl Keeper {
 /// A living process.
 struct Process {
     child: Child,
+    /// Kept apart, because waiting for a child closes the pipe to it.
+    _stdin: ChildStdin,
     /// Kept open: it may say more than its greeting.
     _stdout: BufReader<ChildStdout>,
 }
@@ -196,6 +198,7 @@ impl Process {
             .kill_on_drop(true)
             .spawn()
             .context("the scheduler does not start")?;
+        let stdin = child.stdin.take().context("the scheduler has no input")?;
         let stdout = child.stdout.take().context("the scheduler has no output")?;
         let mut stdout = BufReader::new(stdout);
         let greeting = timeout(START_LIMIT, greeting(&mut stdout)).await;
@@ -206,7 +209,7 @@ impl Process {
             let status = timeout(START_LIMIT, child.wait()).await.context("it does not end")??;
             bail!("scheduler {} ended as it began, {}", plan.number, described(status));
         };
-        Ok((Process { child, _stdout: stdout }, address))
+        Ok((Process { child, _stdin: stdin, _stdout: stdout }, address))
     }
 
     /// The process is not reaped while it is here, so its id cannot be somebody else's.

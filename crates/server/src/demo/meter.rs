@@ -29,6 +29,8 @@ struct State {
     text_jobs: u64,
     /// Of the speakers that have left.
     report: Report,
+    /// Sentences that went down with a session that its client could not come back to.
+    unable: u64,
 }
 
 impl Meter {
@@ -59,9 +61,12 @@ impl Meter {
         state.came_back(monotonic_us(), None);
     }
 
-    /// A speaker has left.
-    pub fn left(&self, report: &Report) {
-        self.0.lock().report.add(report);
+    /// A speaker has left; so many of its sentences went down with a session that it could not come
+    /// back to.
+    pub fn left(&self, report: &Report, lost: u64) {
+        let mut state = self.0.lock();
+        state.report.add(report);
+        state.unable += lost;
     }
 
     /// How it goes, in a line.
@@ -97,9 +102,13 @@ impl Meter {
             true => "nothing lost, doubled or out of order".to_owned(),
             false => wrong.join(", "),
         };
+        let unable = match state.unable {
+            0 => String::new(),
+            count => format!("; {count} went down with old clients, which cannot come back"),
+        };
         format!(
             "{said} sentences in {sessions} sessions ({}), {} text jobs, {} connections broke: \
-             {wrong}.",
+             {wrong}{unable}.",
             state.endings(),
             state.text_jobs,
             state.lost,

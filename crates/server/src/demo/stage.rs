@@ -22,7 +22,7 @@ pub(super) enum Stage {
     /// A scheduler in this process, with the embedded store.
     Alone(Alone),
     /// Processes over a Redis.
-    Many(Many),
+    Many(Box<Many>),
 }
 
 pub(super) struct Alone {
@@ -59,7 +59,10 @@ impl Stage {
         })?;
         match processes {
             None => Alone::start(socket).await.map(Stage::Alone),
-            Some(count) => Many::start(socket, count, options, screen).await.map(Stage::Many),
+            Some(count) => {
+                let many = Many::start(socket, count, options, screen).await?;
+                Ok(Stage::Many(Box::new(many)))
+            }
         }
     }
 
@@ -127,7 +130,8 @@ impl Stage {
 
     /// Puts right what a fault left broken, so that the end can be an orderly one.
     pub async fn mend(&mut self) -> anyhow::Result<()> {
-        if let Stage::Many(Many { redis: Some(redis), .. }) = self
+        if let Stage::Many(many) = self
+            && let Some(redis) = &mut many.redis
             && redis.pid().is_none()
         {
             redis.restart().await?;
