@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Run simulated nodes over the real socket
     Node(Node),
+    /// Ask a scheduler whether it is alive; exit code 0 if so
+    Probe(Probe),
     /// Hand in one job and watch it to its end
     Dispatch(Dispatch),
     /// Speak to the scheduler as a client does, and print what comes back
@@ -120,6 +122,17 @@ impl Serve {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         self.threads.map_or((processors / 2).clamp(1, MOST), usize::from)
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Probe {
+    /// The scheduler
+    #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
+    pub(crate) url: String,
+
+    /// Whether it takes work: not while it drains or its store is away
+    #[arg(long)]
+    pub(crate) ready: bool,
 }
 
 #[derive(Debug, Args)]

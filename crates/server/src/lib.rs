@@ -2,8 +2,8 @@
 //!
 //! In reading order: [`cli`] (what can be asked for), [`app`] (the life of `lingua serve`),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`],
-//! [`telemetry`], [`bench`], the commands [`node`], [`hand_in`], [`speak`] and [`load`], and [`demo`],
-//! which has a part of each.
+//! [`telemetry`], [`bench`], the commands [`probe`], [`node`], [`hand_in`], [`speak`] and [`load`], and
+//! [`demo`], which has a part of each.
 //!
 //! It is a library with a binary of three lines, so that tests and the binary go through one door:
 //! [`serve`].
@@ -19,6 +19,7 @@ mod wire;
 mod shutdown;
 mod telemetry;
 mod bench;
+mod probe;
 mod node;
 mod hand_in;
 mod speak;
@@ -48,6 +49,7 @@ pub fn run() -> ExitCode {
     let outcome = match command {
         cli::Command::Serve(options) => app::serve(options),
         cli::Command::Demo(options) => demo::run(&options),
+        cli::Command::Probe(options) => probe::run(&options),
         cli::Command::Node(options) => node::run(&options),
         cli::Command::Dispatch(options) => hand_in::run(&options),
         cli::Command::Speak(options) => speak::run(&options),

@@ -43,7 +43,7 @@ impl Demo {
                 let _ = tell.try_send(line);
             }
         });
-        let mut demo = Demo { child, lines, greeting: Vec::new(), temp: temp };
+        let mut demo = Demo { child, lines, greeting: Vec::new(), temp };
         while !demo.greeting.last().is_some_and(|line| line.starts_with("Dashboard: ")) {
             let line = demo.lines.recv_timeout(START_LIMIT);
             demo.greeting.push(line.unwrap_or_else(|_| panic!("only {:?}", demo.greeting)));
