@@ -1,9 +1,13 @@
 //! What the documentation says of the code is true.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Settings that no command line has.
+const OTHER_SETTINGS: [&str; 1] = ["LINGUA_LOG"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -57,9 +61,14 @@ fn the_table_of_guarantees_covers_capacity_stores_owners_and_sessions() {
 #[test]
 fn every_link_of_the_documentation_has_its_target() {
     let mut wrong = Vec::new();
-    for page in
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/REDIS.md", "docs/OPERATIONS.md"]
-    {
+    for page in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "docs/REDIS.md",
+        "docs/OPERATIONS.md",
+        "deploy/README.md",
+    ] {
         let path = root().join(page);
         let text = fs::read_to_string(&path).unwrap();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
@@ -79,4 +88,106 @@ fn every_code_that_a_caller_can_see_has_a_paragraph() {
         let said = format!("{} ({}", code.as_str(), code.http_status());
         assert!(headings.iter().any(|line| line.contains(&said)), "no paragraph for {said})");
     }
+}
+
+fn help(command: &[&str]) -> String {
+    let lingua = Command::new(env!("CARGO_BIN_EXE_lingua")).args(command).arg("--help").output();
+    String::from_utf8(lingua.unwrap().stdout).unwrap()
+}
+
+/// What each command can be told; under "" all of it.
+fn helps() -> BTreeMap<String, String> {
+    let mut helps = BTreeMap::from([(String::new(), help(&[]))]);
+    for command in ["serve", "demo", "probe", "node", "dispatch", "speak", "load"] {
+        helps.insert(command.to_owned(), help(&[command]));
+    }
+    for bench in ["store", "dispatch", "sessions", "hostile"] {
+        helps.insert(format!("bench {bench}"), help(&["bench", bench]));
+    }
+    let all: String = helps.values().map(String::as_str).collect();
+    helps.insert(String::new(), all);
+    helps
+}
+
+/// Everything that an operator copies from, by name.
+fn pages() -> Vec<(String, String)> {
+    let mut pages: Vec<PathBuf> =
+        fs::read_dir(root().join("deploy")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    pages.extend(["README.md", "docs/OPERATIONS.md"].map(|page| root().join(page)));
+    let read = |path: PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        (name, fs::read_to_string(path).unwrap())
+    };
+    pages.into_iter().map(read).collect()
+}
+
+/// Whether a help text has this word as a whole.
+fn has(help: &str, word: &str) -> bool {
+    let within = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
+    help.match_indices(word).any(|(at, _)| {
+        !help[at + word.len()..].starts_with(within) && !help[..at].ends_with(within)
+    })
+}
+
+/// The command of a line such as `lingua speak --signal 2`, and its flags; one for each `lingua`.
+fn calls(line: &str) -> Vec<(String, Vec<String>)> {
+    let line = line.replace("cargo run --release -- ", "lingua ").replace("bin/lingua", " lingua");
+    let mut calls = Vec::new();
+    for call in line.split("lingua ").skip(1) {
+        let call = call.split(['`', '#', ';', '|', ')']).next().unwrap_or_default();
+        let words: Vec<&str> = call.split_whitespace().collect();
+        let flags = words.iter().filter(|word| word.starts_with("--"));
+        let flags = flags.map(|flag| flag.trim_end_matches([',', '.', ':']).to_owned()).collect();
+        let command = match words[..] {
+            ["bench", what, ..] => format!("bench {what}"),
+            [first, ..] => first.to_owned(),
+            [] => String::new(),
+        };
+        calls.push((command, flags));
+    }
+    calls
+}
+
+#[test]
+fn every_flag_and_setting_that_operators_are_shown_exists() {
+    let helps = helps();
+    let mut wrong = Vec::new();
+    for (page, text) in pages() {
+        for rest in text.split("LINGUA_").skip(1) {
+            let end = rest.find(|letter: char| !matches!(letter, 'A'..='Z' | '_'));
+            let name = format!("LINGUA_{}", &rest[..end.unwrap_or(rest.len())]);
+            if !OTHER_SETTINGS.contains(&name.as_str()) && !has(&helps[""], &name) {
+                wrong.push(format!("{page}: {name}"));
+            }
+        }
+        for line in text.lines() {
+            for (command, flags) in calls(line) {
+                let Some(help) = helps.get(&command) else { continue };
+                let unknown = flags.into_iter().filter(|flag| !has(help, flag));
+                wrong.extend(unknown.map(|flag| format!("{page}: lingua {command} {flag}")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_files_to_deploy_agree_with_the_code_and_the_manual() {
+    let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
+    let toolchain = read("rust-toolchain.toml");
+    let channel = toolchain.split('"').nth(1).unwrap();
+    let container = read("deploy/Containerfile");
+    assert!(container.contains(&format!("FROM rust:{channel}-slim")), "not Rust {channel}");
+    assert!(container.contains(&format!("RUSTUP_TOOLCHAIN={channel}\n")), "not Rust {channel}");
+    // The rights of the store's user, as the manual gives them and a test of the store proves them.
+    let rights = |text: &str| -> String {
+        let line = text.lines().find(|line| line.contains("lingua on >password")).unwrap();
+        line.split_once("resetkeys").unwrap().1.to_owned()
+    };
+    assert_eq!(rights(&read("deploy/redis.conf")), rights(&read("docs/OPERATIONS.md")));
+    // Longer than a drain takes at most.
+    let manual = read("docs/OPERATIONS.md");
+    assert!(manual.contains("Give the process 50 s before it is killed"));
+    assert!(read("deploy/lingua.service").contains("\nTimeoutStopSec=50\n"));
+    assert_eq!(read("deploy/compose.yaml").matches("stop_grace_period: 50s").count(), 1);
 }
