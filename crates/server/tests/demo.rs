@@ -162,6 +162,14 @@ fn one_command_shows_it_all_and_an_interrupt_ends_it_with_zero() {
 }
 
 #[test]
+fn its_time_can_be_given() {
+    let mut demo = Demo::start(&["--seconds", "2", "--nodes", "2", "--speakers", "1"]);
+    let (code, said) = demo.end(Duration::from_secs(40));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("All has ended"), "{said}");
+}
+
+#[test]
 fn several_schedulers_share_the_work_survive_a_kill_and_end_together() {
     let mut demo = Demo::start(&["--instances", "3", "--redis", "--speakers", "24"]);
     let address = demo.address();

@@ -15,7 +15,8 @@ Examples:
   lingua demo --instances 3 --redis --faults --seconds 120
 
 Open the dashboard at the address that is printed. Ctrl-C ends everything in order, a second one at
-once. Only on this machine.";
+once. Only a demo that is itself killed (SIGKILL) leaves something: its private redis-server. Only on
+this machine.";
 
 /// Schedulers over a Redis, unless it is said how many.
 const INSTANCES: u32 = 3;

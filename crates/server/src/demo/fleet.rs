@@ -21,7 +21,7 @@ const DRAINS: Duration = Duration::from_secs(10);
 
 /// How long the unreliable node works well, and how long it fails.
 const WORKS: Duration = Duration::from_secs(20);
-const FAILS: Duration = Duration::from_secs(6);
+const FAILS: Duration = Duration::from_secs(12);
 
 /// Between two jobs of those who want text only, which come over HTTP.
 const TEXT_EVERY: Duration = Duration::from_millis(1_300);

@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 /// What the status line looks back on.
 const WINDOW: Duration = Duration::from_secs(10);
 
+const SECOND: Duration = Duration::from_secs(1);
+
 /// Sentences within it that are remembered; more than a machine does in a demonstration.
 const MAX_REMEMBERED: usize = 50_000;
 
@@ -20,6 +22,8 @@ pub(super) struct Meter(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
+    /// When the first one came back.
+    first_us: Option<u64>,
     /// When sentences and text jobs came back, and how long sentences took.
     recent: VecDeque<(u64, Option<u64>)>,
     /// By kind.
@@ -72,8 +76,12 @@ impl Meter {
     /// How it goes, in a line.
     pub fn line(&self, speakers: usize, (connected, nodes): (usize, usize)) -> String {
         let mut state = self.0.lock();
-        state.forget_before(monotonic_us().saturating_sub(WINDOW.as_micros() as u64));
-        let per_second = state.recent.len() as f64 / WINDOW.as_secs_f64();
+        let now = monotonic_us();
+        state.forget_before(now.saturating_sub(WINDOW.as_micros() as u64));
+        // In the beginning there is less to look back on.
+        let first = state.first_us.unwrap_or(now);
+        let seconds = Duration::from_micros(now.saturating_sub(first)).clamp(SECOND, WINDOW);
+        let per_second = state.recent.len() as f64 / seconds.as_secs_f64();
         let mut took: Vec<u64> = state.recent.iter().filter_map(|(_, took)| *took).collect();
         took.sort_unstable();
         let at = |share: f64| match took.len() {
@@ -118,6 +126,7 @@ impl Meter {
 
 impl State {
     fn came_back(&mut self, at_us: u64, took_us: Option<u64>) {
+        self.first_us.get_or_insert(at_us);
         if self.recent.len() == MAX_REMEMBERED {
             self.recent.pop_front();
         }
