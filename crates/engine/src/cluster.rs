@@ -30,6 +30,7 @@ use lingua_store::Instance;
 use lingua_store::bus::Announce;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::dispatch::Dispatcher;
 use crate::nodes::Nodes;
@@ -128,7 +129,17 @@ impl Cluster {
                 });
             }
         }
-        self.announce(address).await
+        // A process that was killed has its name until nobody has heard of it for a while; one that
+        // lives keeps it for longer than that.
+        let patience = Instant::now() + PRESENT_FOR + ANNOUNCE_EVERY;
+        loop {
+            match self.announce(address).await {
+                Err(JoinError::Taken { .. }) if Instant::now() < patience => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                joined => return joined,
+            }
+        }
     }
 
     async fn announce(&self, address: &str) -> Result<(), JoinError> {

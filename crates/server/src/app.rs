@@ -49,6 +49,13 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
             }
             JoinError::Store(_) => Failure::failed(error.to_string()),
         })?;
+        if address.ip().is_unspecified() && options.advertise.is_none() && options.store != "memory"
+        {
+            tracing::warn!(
+                advertised,
+                "other instances cannot reach this one there; say --advertise http://HOST:PORT"
+            );
+        }
         if options.with_parent {
             end_with_stdin();
         }

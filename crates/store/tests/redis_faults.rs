@@ -494,3 +494,26 @@ async fn what_was_listed_and_is_not_there_is_taken_off_the_list() -> Outcome {
     assert_eq!(store.bus.peers().await?.len(), 1);
     Ok(())
 }
+
+/// A store that answers and writes nothing down is no store: it is said to be down, with its own
+/// words, until it writes again.
+#[tokio::test]
+async fn a_store_that_is_full_is_down_until_it_has_room() -> Outcome {
+    let server = RedisServer::start().await?;
+    let store = lingua_store::redis::open(&server.url(), Options::default()).await?;
+    let node = Node::join(&store, 2).await?;
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).await?.into_result()?;
+    let mut status = store.status.clone();
+    let refused = node.ask(&store, token(), LONG).await;
+    assert!(matches!(&refused, Err(Error::Down(why)) if why.contains("OOM")), "{refused:?}");
+    status.wait_for(|status| !status.is_up()).await?;
+    // It answers pings all the time.
+    sleep(Duration::from_millis(700)).await;
+    assert!(!store.status.borrow().is_up());
+    assert!(matches!(node.ask(&store, token(), LONG).await, Err(Error::Down(_))));
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]).await?.into_result()?;
+    tokio::time::timeout(Duration::from_secs(5), status.wait_for(|status| status.is_up()))
+        .await??;
+    assert!(matches!(node.ask(&store, token(), LONG).await?, Reserve::Granted { .. }));
+    Ok(())
+}

@@ -10,6 +10,7 @@ use lingua_store::Instance;
 use lingua_store::bus::{Delivery, Inherit};
 use tokio::sync::oneshot;
 
+use super::post::Returned;
 use super::words::{Batch, PeerEvent, PeerResult, PeerWord, RemoteAssign};
 use super::{Cluster, Inflow};
 use crate::dispatch::JobEvent;
@@ -227,7 +228,12 @@ impl Cluster {
         let Inflow { mut bounced, mut strays } = inflow;
         loop {
             tokio::select! {
-                Some((_, word)) = bounced.recv() => self.on_bounced(word),
+                Some(returned) = bounced.recv() => match returned {
+                    Returned::Word(word) => self.on_bounced(word),
+                    Returned::Gone => {
+                        self.nodes.lose_owners(|owner| self.shared.post.is_alive(owner));
+                    }
+                },
                 Some(stray) = strays.recv() => self.on_stray(stray),
                 else => return,
             }

@@ -42,7 +42,7 @@ pub(crate) struct Post {
     addresses: RwLock<HashMap<Instance, String>>,
     pub(crate) bodies: Bodies,
     fetch: OnceLock<Arc<dyn Fetch>>,
-    bounced: mpsc::Sender<(Instance, PeerWord)>,
+    bounced: mpsc::Sender<Returned>,
     metrics: Arc<Metrics>,
 }
 
@@ -50,8 +50,16 @@ pub(crate) struct Post {
 #[derive(Debug)]
 pub(crate) struct NotPosted;
 
-/// Words that could not be delivered, with whom they were for.
-pub(crate) type Bounced = mpsc::Receiver<(Instance, PeerWord)>;
+/// What comes back from the way out.
+pub(crate) enum Returned {
+    /// A word that could not be delivered.
+    Word(PeerWord),
+    /// An instance is no longer there.
+    Gone,
+}
+
+/// What comes back.
+pub(crate) type Bounced = mpsc::Receiver<Returned>;
 
 impl Post {
     pub fn new(
@@ -154,14 +162,20 @@ impl Post {
         let envelope = Envelope { id, from: self.me.clone(), body, live_for: LIVE_FOR };
         match self.store.bus.send(to, &envelope).await {
             Ok(Posting::Posted) => return self.metrics.bus_sent(words.len() as u64),
-            Ok(Posting::Gone) => tracing::debug!(to = %to, "an instance is gone"),
+            Ok(Posting::Gone) => {
+                tracing::debug!(to = %to, "an instance is gone");
+                // Heard of a moment before the next look at who is there.
+                if self.addresses.write().remove(to).is_some() {
+                    let _ = self.bounced.try_send(Returned::Gone);
+                }
+            }
             Ok(Posting::Full) => tracing::warn!(to = %to, "the inbox of an instance is full"),
             Err(error) => tracing::debug!(to = %to, %error, "words were not delivered"),
         }
         for word in words {
             self.metrics.bus_bounced();
             // Whoever waits for it hears of it, or gives up by itself.
-            let _ = self.bounced.try_send((to.clone(), word));
+            let _ = self.bounced.try_send(Returned::Word(word));
         }
     }
 }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Options;
 use super::checks::OpenError;
+use super::keys;
 use super::reply::Reply;
 use super::scripts::Script;
 use super::url::{Target, Topology};
@@ -46,6 +47,8 @@ struct Inner {
     /// The server that the Sentinels named when the link was made.
     primary: RwLock<Option<String>>,
     up: AtomicBool,
+    /// It answers and writes nothing down, being full or without its disk or its replicas.
+    full: AtomicBool,
     status: watch::Sender<Status>,
     /// Somebody saw a sign of trouble: look now, not at the next ping.
     doubt: Notify,
@@ -74,6 +77,7 @@ impl Link {
             wire: RwLock::new(Some(wire)),
             primary: RwLock::new(primary),
             up: AtomicBool::new(true),
+            full: AtomicBool::new(false),
             status,
             doubt: Notify::new(),
             watcher: RwLock::new(None),
@@ -233,6 +237,13 @@ impl Inner {
                 self.look_now(&what);
                 Error::Down(what)
             }
+            ErrorKind::Server(_) | ErrorKind::Extension if writes_nothing(&what) => {
+                if self.target.topology != Topology::Cluster {
+                    self.full.store(true, Ordering::SeqCst);
+                }
+                self.look_now(&what);
+                Error::Down(what)
+            }
             ErrorKind::Server(_) | ErrorKind::Extension => Error::Refused(what),
             ErrorKind::UnexpectedReturnType => Error::corrupt("a reply", what),
             // Also a reply that was cut off in the middle, which the client calls unparsable.
@@ -250,6 +261,27 @@ impl Inner {
             self.mark_down(reason);
         }
         self.doubt.notify_one();
+    }
+
+    /// Whether the store writes things down. It is tried only if it did not a moment ago.
+    async fn writes(&self) -> bool {
+        if !self.full.load(Ordering::SeqCst) {
+            return true;
+        }
+        let Some(mut wire) = self.wire.read().clone() else { return false };
+        let mut write = redis::cmd("SET");
+        write.arg(keys::probe()).arg(1).arg("PX").arg(1_000);
+        match timeout(self.options.response_timeout, wire.query(&write)).await {
+            Ok(Ok(_)) => {
+                self.full.store(false, Ordering::SeqCst);
+                true
+            }
+            Ok(Err(error)) => {
+                self.mark_down(&error.to_string());
+                false
+            }
+            Err(_) => false,
+        }
     }
 
     fn mark_down(&self, reason: &str) {
@@ -277,6 +309,12 @@ impl Inner {
             changed
         });
     }
+}
+
+/// Whether this is the word of a server that answers and writes nothing down: it has no memory left,
+/// cannot save, or misses its replicas. A script passes it on in words of its own.
+fn writes_nothing(what: &str) -> bool {
+    ["OOM", "MISCONF", "NOREPLICAS"].iter().any(|word| what.contains(word))
 }
 
 /// Pings the store, gives a dead connection up and makes a new one, for as long as the link lives.
@@ -315,7 +353,11 @@ async fn watch_over(inner: Weak<Inner>) {
         match ping(wire, link.options.response_timeout).await {
             Ok(()) => {
                 unanswered = 0;
-                link.mark_up(connection);
+                if link.writes().await {
+                    link.mark_up(connection);
+                } else {
+                    sleep(interval).await;
+                }
             }
             Err(Silence::Late) => {
                 unanswered += 1;

@@ -20,6 +20,11 @@ pub(crate) fn schema() -> String {
     format!("{PREFIX}schema")
 }
 
+/// Written to see whether a store that wrote nothing down does so again.
+pub(crate) fn probe() -> String {
+    format!("{PREFIX}probe")
+}
+
 pub(crate) fn node_record(node: &NodeId) -> String {
     of_node(node, "record")
 }
