@@ -125,7 +125,7 @@ async fn a_rolling_restart_loses_doubles_and_disorders_nothing() {
     println!("resuming: {resumed}; {} connections, {:?}", resumed.connections, resumed.missing);
     println!("existing: {others}; {} sessions, {:?}", others.sessions, others.missing);
     resumed.ensure_clean().unwrap();
-    assert_eq!(resumed.results + resumed.missing(), resumed.said, "one ending for each");
+    assert_eq!(resumed.results, resumed.said, "each sentence is translated: {:?}", resumed.missing);
     assert_eq!(resumed.sessions, u64::from(RESUMING), "somebody did not get their session back");
     assert!(resumed.connections > u64::from(RESUMING), "nobody had to move");
     assert!(resumed.said > u64::from(RESUMING) * 4, "they hardly spoke");
