@@ -23,8 +23,8 @@ use super::process::{Scheduler, cpu_time};
 use super::progress::Progress;
 use crate::cli::{BenchDispatch, Failure};
 
-/// Jobs in flight where the nodes are on another instance.
-const FAR_IN_FLIGHT: u32 = 64;
+/// Jobs in flight where there are two instances.
+const SEVERAL_IN_FLIGHT: u32 = 64;
 
 /// One line of the report.
 #[derive(Debug, Serialize)]
@@ -82,11 +82,12 @@ async fn measure(options: &BenchDispatch) -> anyhow::Result<Report> {
         let redis = if *store == "redis" { Some(RedisServer::start().await?) } else { None };
         let url = redis.as_ref().map_or_else(|| "memory".to_owned(), RedisServer::url);
         let scheduler = Scheduler::start(&url)?;
-        let nodes = connect_nodes(options, scheduler.address()).await?;
+        let nodes = connect_nodes(options, &[&scheduler]).await?;
         for in_flight in &options.in_flight {
             progress.now(&format!("{store}, {in_flight} in flight, {} s", options.seconds));
             let redis = redis.as_ref();
-            jobs.push(one(store, options, &scheduler, None, redis, *in_flight).await?);
+            let here = Place { callers: &[&scheduler], others: &[], redis };
+            jobs.push(one(store, options, &here, *in_flight).await?);
             progress.step();
         }
         check(&nodes)?;
@@ -94,6 +95,8 @@ async fn measure(options: &BenchDispatch) -> anyhow::Result<Report> {
         if let Some(redis) = &redis {
             progress.now("redis, the nodes on another instance");
             jobs.push(far(options, redis).await?);
+            progress.now("redis, nodes and callers on two instances");
+            jobs.push(two(options, redis).await?);
         }
     }
     let mut lines = Vec::new();
@@ -103,26 +106,61 @@ async fn measure(options: &BenchDispatch) -> anyhow::Result<Report> {
     Ok(Report { jobs, choosing: lines })
 }
 
+/// What is measured: who is asked, who works for them too, and on what.
+struct Place<'a> {
+    callers: &'a [&'a Scheduler],
+    others: &'a [&'a Scheduler],
+    redis: Option<&'a RedisServer>,
+}
+
 /// The same with the nodes on one instance and the callers on another.
 async fn far(options: &BenchDispatch, redis: &RedisServer) -> anyhow::Result<Line> {
     let (near, there) = (Scheduler::start(&redis.url())?, Scheduler::start(&redis.url())?);
-    let nodes = connect_nodes(options, there.address()).await?;
+    let nodes = connect_nodes(options, &[&there]).await?;
+    until_met(&near, options).await?;
+    let place = Place { callers: &[&near], others: &[&there], redis: Some(redis) };
+    let line = one("far", options, &place, SEVERAL_IN_FLIGHT).await?;
+    check(&nodes)?;
+    Ok(line)
+}
+
+/// The same with half of the nodes and half of the callers on each of two instances: every second
+/// job goes over the other one.
+async fn two(options: &BenchDispatch, redis: &RedisServer) -> anyhow::Result<Line> {
+    let (one_of, other) = (Scheduler::start(&redis.url())?, Scheduler::start(&redis.url())?);
+    let both = [&one_of, &other];
+    let nodes = connect_nodes(options, &both).await?;
+    for scheduler in both {
+        until_met(scheduler, options).await?;
+    }
+    let place = Place { callers: &both, others: &[], redis: Some(redis) };
+    let line = one("two", options, &place, SEVERAL_IN_FLIGHT).await?;
+    check(&nodes)?;
+    Ok(line)
+}
+
+/// Waits until an instance has heard of the nodes of others.
+async fn until_met(scheduler: &Scheduler, options: &BenchDispatch) -> anyhow::Result<()> {
     let ready = Instant::now() + Duration::from_secs(10);
-    // Until the one has heard of the nodes of the other.
     loop {
-        let address = near.address();
-        let job = |i| job(address, i, options.audio_bytes);
-        let tried = drive(address, 1, Duration::from_millis(50), job).await?;
-        if tried.done > 0 && tried.errors == 0 {
-            break;
+        let nodes = get(scheduler.address(), "/api/v1/nodes?limit=1").await?;
+        if contains(&nodes, format!("\"total\":{}", options.nodes).as_bytes()) {
+            return Ok(());
         }
         if Instant::now() > ready {
             bail!("the one instance never heard of the nodes of the other");
         }
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let line = one("far", options, &near, Some(&there), Some(redis), FAR_IN_FLIGHT).await?;
-    check(&nodes)?;
-    Ok(line)
+}
+
+async fn get(address: &str, path: &str) -> anyhow::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    read_answer(&mut stream, &mut answer).await?;
+    Ok(answer)
 }
 
 fn check(nodes: &[FakeNode]) -> anyhow::Result<()> {
@@ -133,9 +171,13 @@ fn check(nodes: &[FakeNode]) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn connect_nodes(options: &BenchDispatch, address: &str) -> anyhow::Result<Vec<FakeNode>> {
+async fn connect_nodes(
+    options: &BenchDispatch,
+    to: &[&Scheduler],
+) -> anyhow::Result<Vec<FakeNode>> {
     let mut nodes = Vec::new();
     for i in 0..options.nodes {
+        let address = to[i as usize % to.len()].address();
         let node = NodeOptions {
             url: format!("ws://{address}/ws/node"),
             node_id: Some(format!("bench-{i}")),
@@ -151,27 +193,26 @@ async fn connect_nodes(options: &BenchDispatch, address: &str) -> anyhow::Result
 async fn one(
     store: &'static str,
     options: &BenchDispatch,
-    scheduler: &Scheduler,
-    far: Option<&Scheduler>,
-    redis: Option<&RedisServer>,
+    place: &Place<'_>,
     in_flight: u32,
 ) -> anyhow::Result<Line> {
-    let address = scheduler.address();
-    let all_cpu = || -> anyhow::Result<Duration> {
-        let far = far.map(|far| cpu_time(far.pid())).transpose()?.unwrap_or_default();
-        Ok(cpu_time(scheduler.pid())? + far)
+    let Place { callers, others, redis } = *place;
+    let addresses: Vec<&str> = callers.iter().map(|scheduler| scheduler.address()).collect();
+    let cpu_of = |all: &[&Scheduler]| -> anyhow::Result<Duration> {
+        all.iter().map(|scheduler| cpu_time(scheduler.pid())).sum()
     };
+    let all_cpu = || -> anyhow::Result<Duration> { Ok(cpu_of(callers)? + cpu_of(others)?) };
     let slice = Duration::from_secs(options.seconds);
-    let floor_from = cpu_time(scheduler.pid())?;
-    let floor = drive(address, in_flight, slice / 3, |_| health(address)).await?;
-    let floor_cpu = cpu_time(scheduler.pid())? - floor_from;
-    let job = |i| job(address, i, options.audio_bytes);
+    let floor_from = cpu_of(callers)?;
+    let floor = drive(&addresses, in_flight, slice / 3, |_| health(addresses[0])).await?;
+    let floor_cpu = cpu_of(callers)? - floor_from;
+    let job = |i| job(addresses[0], i, options.audio_bytes);
     // Nodes are trusted slowly; the first jobs open their slots.
-    drive(address, in_flight, Duration::from_millis(500), job).await?;
+    drive(&addresses, in_flight, Duration::from_millis(500), job).await?;
     let from = all_cpu()?;
     let redis_from = redis_time(redis)?;
     let calls_from = commands(redis).await?;
-    let measured = drive(address, in_flight, slice, job).await?;
+    let measured = drive(&addresses, in_flight, slice, job).await?;
     let cpu = all_cpu()? - from;
     let redis_to = redis_time(redis)?;
     let calls_to = commands(redis).await?;
@@ -222,7 +263,7 @@ struct Measured {
 
 /// Sends the same request over and over on `in_flight` connections.
 async fn drive(
-    address: &str,
+    addresses: &[&str],
     in_flight: u32,
     lasting: Duration,
     request: impl Fn(u32) -> Vec<u8>,
@@ -233,7 +274,8 @@ async fn drive(
     let began = Instant::now();
     for i in 0..in_flight {
         let (over, errors) = (Arc::clone(&over), Arc::clone(&errors));
-        let (request, address) = (request(i), address.to_owned());
+        let address = addresses[i as usize % addresses.len()].to_owned();
+        let request = request(i);
         callers.spawn(async move { call(&address, &request, &over, &errors).await });
     }
     tokio::time::sleep(lasting).await;
