@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 mod behaviour;
 mod jobs;
@@ -73,7 +74,7 @@ impl FakeNode {
     pub async fn connect(options: NodeOptions) -> anyhow::Result<Self> {
         options.behaviour.check()?;
         let (link, registration) = establish(&options, options.node_id.as_deref()).await?;
-        let shared = Arc::new(Shared::new(options.log_capacity));
+        let shared = Arc::new(Shared::new(options.log_capacity, options.journal.clone()));
         let (orders, told) = mpsc::channel(ORDERS);
         let worker = Worker::new(options, &registration, Arc::clone(&shared));
         let task = tokio::spawn(worker.run(link, told));
@@ -213,8 +214,13 @@ async fn establish(
     options: &NodeOptions,
     node_id: Option<&str>,
 ) -> anyhow::Result<(Link, Registration)> {
-    let mut link = dial(options).await?;
-    link.send_json(&messages::register(options, node_id));
-    let answer = link.answer().await.context("the registration")?;
-    Ok((link, Registration::read(answer)?))
+    let limit = options.persistence.handshake_limit;
+    let registered = async {
+        let mut link = dial(options).await?;
+        link.send_json(&messages::register(options, node_id));
+        let answer = link.answer().await.context("the registration")?;
+        Ok((link, Registration::read(answer)?))
+    };
+    let registered = timeout(limit, registered).await;
+    registered.with_context(|| format!("not registered within {limit:?}"))?
 }

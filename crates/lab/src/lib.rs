@@ -15,7 +15,8 @@
 //! - [`sentinel`]: one primary, its replicas and the sentinels that watch them.
 //! - [`cluster`]: a Redis Cluster, with failover and slots in the middle of a move.
 //! - [`proxy`]: a TCP proxy that delays, holds back, cuts and refuses.
-//! - `link`: one WebSocket to the scheduler.
+//! - `link`: one WebSocket to the scheduler, `persistence` what to do when it is lost.
+//! - `journal`: what nodes and speakers did, in files.
 //! - [`speech`]: test signals and recordings, marked so that they are recognised again.
 //! - [`fake_node`]: simulated nodes over the real socket.
 //! - [`speaker`]: simulated speakers over the real socket, and the check of what they were told.
@@ -27,7 +28,9 @@ pub mod cluster;
 pub mod fake_node;
 pub mod hostile;
 pub mod http_client;
+mod journal;
 mod link;
+mod persistence;
 pub mod ports;
 pub mod proxy;
 pub mod redis_config;
@@ -43,7 +46,9 @@ pub use cluster::RedisCluster;
 pub use fake_node::{Behaviour, FakeNode, NodeOptions, ScriptedNode};
 pub use hostile::{Hostile, Malice};
 pub use http_client::HttpClient;
+pub use journal::Journal;
 pub use link::{Closed, ConnectError};
+pub use persistence::Persistence;
 pub use proxy::FaultProxy;
 pub use redis_config::{RedisConfig, TlsFiles};
 pub use redis_server::RedisServer;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::behaviour::Behaviour;
+use crate::{Journal, Persistence};
 
 /// Everything a node can say that it supports, except `audio_ref`: it fetches nothing.
 pub const SUPPORTS: [&str; 6] =
@@ -68,6 +69,10 @@ pub struct NodeOptions {
     pub read_buffer_bytes: usize,
     /// How long a scripted node waits for the scheduler before it calls the wait a failure.
     pub patience: Duration,
+    /// What it does about schedulers that come and go.
+    pub persistence: Persistence,
+    /// Where it writes down what becomes of its jobs and connections.
+    pub journal: Option<Journal>,
 }
 
 /// Directions that a node says it translates.
@@ -123,6 +128,8 @@ impl Default for NodeOptions {
             log_capacity: 0,
             read_buffer_bytes: 4 * 1024,
             patience: Duration::from_secs(5),
+            persistence: Persistence::default(),
+            journal: None,
         }
     }
 }

@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Closed;
+use crate::Journal;
 use crate::clock::epoch_ms;
 
 /// One counter each in [`Counters`] and one number each in [`NodeStats`].
@@ -110,6 +112,25 @@ pub enum JobEvent {
     Repeated,
 }
 
+impl JobEvent {
+    /// As it stands in a journal.
+    pub fn word(self) -> &'static str {
+        match self {
+            JobEvent::Received => "received",
+            JobEvent::Duplicate => "duplicate",
+            JobEvent::Breach => "breach",
+            JobEvent::Acked => "acked",
+            JobEvent::AckDropped => "ack_dropped",
+            JobEvent::Done => "done",
+            JobEvent::Failed => "failed",
+            JobEvent::Rejected => "rejected",
+            JobEvent::Cancelled => "cancelled",
+            JobEvent::Lost => "lost",
+            JobEvent::Repeated => "repeated",
+        }
+    }
+}
+
 /// One line of a node's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
@@ -140,16 +161,18 @@ pub(super) struct Shared {
     pub phase: watch::Sender<Phase>,
     log: Mutex<VecDeque<LogEntry>>,
     log_capacity: usize,
+    journal: Option<Journal>,
     last_error: Mutex<Option<String>>,
 }
 
 impl Shared {
-    pub fn new(log_capacity: usize) -> Self {
+    pub fn new(log_capacity: usize, journal: Option<Journal>) -> Self {
         Self {
             counters: Counters::default(),
             phase: watch::Sender::new(Phase::Connected),
             log: Mutex::default(),
             log_capacity,
+            journal,
             last_error: Mutex::default(),
         }
     }
@@ -164,6 +187,7 @@ impl Shared {
 
     /// Writes one line, if anything is written down at all.
     pub fn note(&self, event: JobEvent, job_id: &str, attempt_id: u64, turn_id: Option<&str>) {
+        self.write(event.word(), || json!({ "job": job_id, "attempt": attempt_id }));
         if self.log_capacity == 0 {
             return;
         }
@@ -180,6 +204,13 @@ impl Shared {
             add(&self.counters.log_dropped);
         }
         log.push_back(entry);
+    }
+
+    /// Writes one line into the file, if there is one.
+    pub fn write(&self, event: &str, fields: impl FnOnce() -> Value) {
+        if let Some(journal) = &self.journal {
+            journal.write(event, fields());
+        }
     }
 
     /// Counts something that should not have come from the scheduler, and keeps its text.

@@ -10,6 +10,7 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::clock::{epoch_ms, monotonic_us};
 use crate::speech::{Digest, Mark};
@@ -112,6 +113,13 @@ impl Audio {
 }
 
 impl Ids {
+    /// What tells its result from all others, as it stands in the result and in a journal.
+    pub fn told_apart_by(&self) -> Value {
+        let mark = self.audio.and_then(|audio| audio.mark).map(|mark| mark.to_string());
+        json!({ "job": self.job_id, "attempt": self.attempt_id, "mark": mark,
+                "assigned_us": self.assigned_us })
+    }
+
     /// The audio that came behind the assign.
     pub fn hear(&mut self, audio: Audio) {
         self.audio = Some(audio);

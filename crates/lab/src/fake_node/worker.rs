@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use rand::rngs::SmallRng;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -75,6 +75,8 @@ pub(super) struct Worker {
     /// `None`: it reports only when told to.
     heartbeat_every: Option<Duration>,
     next_heartbeat: Option<Instant>,
+    /// When anything came from the scheduler last.
+    last_heard: Instant,
 }
 
 impl Worker {
@@ -95,6 +97,7 @@ impl Worker {
             heartbeats_sent: 0,
             heartbeat_every: None,
             next_heartbeat: None,
+            last_heard: Instant::now(),
         };
         worker.registered(registration);
         worker
@@ -106,7 +109,9 @@ impl Worker {
             let end = self.serve(&mut link, &mut told).await;
             let (closed, pause) = match end {
                 End::Enough => break link.close(1000, "").await,
-                End::Gone(closed) if !self.options.reconnect || closed.is_final() => break closed,
+                End::Gone(closed) if !self.options.reconnect || self.is_final(&closed) => {
+                    break closed;
+                }
                 End::Gone(closed) => {
                     let pause = closed.retry_after().unwrap_or(RECONNECT_AFTER);
                     (closed, jitter(pause))
@@ -121,6 +126,8 @@ impl Worker {
             };
             drop(link);
             self.shared.phase.send_replace(Phase::Away);
+            self.shared.write("gone", || json!({ "code": closed.code }));
+            self.options.persistence.go_elsewhere(&mut self.options.url);
             let Some(again) = self.come_back(pause, &mut told).await else { break closed };
             link = again;
         };
@@ -151,8 +158,20 @@ impl Worker {
         }
     }
 
+    /// Whether the scheduler does not want it back.
+    fn is_final(&self, closed: &Closed) -> bool {
+        closed.is_final()
+            && !(self.options.persistence.after_superseded && closed.code == Some(4001))
+    }
+
+    /// When the scheduler will have been silent for too long.
+    fn silent_at(&self) -> Option<Instant> {
+        self.options.persistence.silence_limit.map(|limit| self.last_heard + limit)
+    }
+
     /// Handles what was heard and all that came with it.
     fn take_in(&mut self, first: Heard, link: &mut Link) -> Option<End> {
+        self.last_heard = Instant::now();
         let mut next = Some(first);
         let mut left = BATCH;
         while let Some(heard) = next {
@@ -187,11 +206,19 @@ impl Worker {
             }
         }
         set(&self.shared.counters.running, self.running.len());
+        // What came while its own process stood still is heard before that counts as silence.
+        if self.silent_at().is_some_and(|due| due <= now) {
+            match link.hear_at_once() {
+                Some(heard) => return self.take_in(heard, link),
+                None => return Some(End::Gone(Closed::default())),
+            }
+        }
         None
     }
 
     fn next_due(&self) -> Option<Instant> {
-        self.next_heartbeat.into_iter().chain(self.running.next_due()).min()
+        let own = self.next_heartbeat.into_iter().chain(self.silent_at());
+        own.chain(self.running.next_due()).min()
     }
 
     fn obey(&mut self, told: Option<Told>, link: &mut Link) -> Option<End> {
@@ -242,7 +269,9 @@ impl Worker {
             Heartbeats::AsTold => Some(registration.heartbeat_interval().unwrap_or(HEARTBEAT)),
         };
         self.next_heartbeat = self.heartbeat_every.map(|every| Instant::now() + every);
+        self.last_heard = Instant::now();
         add(&self.shared.counters.connections);
+        self.shared.write("connected", || json!({ "via": self.options.url }));
         self.shared.phase.send_replace(Phase::Connected);
     }
 
@@ -271,7 +300,11 @@ impl Worker {
                 }
                 Err(error) => {
                     let refused = error.downcast_ref::<ConnectError>();
-                    let is_final = refused.is_some_and(ConnectError::is_final);
+                    let is_final = match refused {
+                        Some(ConnectError::Closed(closed)) => self.is_final(closed),
+                        refused => refused.is_some_and(ConnectError::is_final),
+                    };
+                    self.options.persistence.go_elsewhere(&mut self.options.url);
                     self.shared.complain(format!("{error:#}"));
                     if is_final {
                         return None;

@@ -1,6 +1,6 @@
 //! What happens to a speaker, as its log and its checker know it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::speech::{Digest, Echo, Mark};
 
@@ -82,4 +82,69 @@ pub(super) fn event_of(message: &Value) -> Option<Event> {
         kind @ ("asr_partial" | "ui_event") => Event::About { index, kind: kind.to_owned() },
         _ => return None,
     })
+}
+
+impl Event {
+    /// Its word and fields in a journal.
+    pub(crate) fn to_line(&self) -> (&'static str, Value) {
+        match self {
+            Event::Opened { session_id, recovered } => {
+                ("opened", json!({ "session": session_id, "recovered": recovered }))
+            }
+            Event::Begun { mark } => ("begun", json!({ "mark": mark.to_string() })),
+            Event::Said { mark, digest, whole, seqs } => {
+                let mark = mark.map(|mark| mark.to_string());
+                let digest = digest.to_value();
+                ("said", json!({ "mark": mark, "digest": digest, "whole": whole, "seqs": seqs }))
+            }
+            Event::Dropped { seqs, bytes } => {
+                ("dropped", json!({ "seqs": seqs, "bytes": bytes }))
+            }
+            Event::Result { index, echo } => {
+                ("result", json!({ "index": index, "echo": echo.map(Echo::to_value) }))
+            }
+            Event::Missing { index, reason } => {
+                ("missing", json!({ "index": index, "reason": reason }))
+            }
+            Event::About { index, kind } => ("about", json!({ "index": index, "kind": kind })),
+        }
+    }
+
+    /// Reads a line of a journal; `None` if it tells of something else.
+    pub(crate) fn read_line(line: &Value) -> Option<Self> {
+        let index = || line["index"].as_u64();
+        let text = |name: &str| line[name].as_str().map(str::to_owned);
+        let mark = || line["mark"].as_str().and_then(Mark::read);
+        let seqs = || {
+            let seq = |at: usize| u32::try_from(line["seqs"][at].as_u64()?).ok();
+            seq(0).zip(seq(1))
+        };
+        Some(match line["event"].as_str()? {
+            "opened" => {
+                let recovered = line["recovered"].as_bool();
+                Event::Opened { session_id: text("session")?, recovered }
+            }
+            "begun" => Event::Begun { mark: mark()? },
+            "said" => Event::Said {
+                mark: mark(),
+                digest: Digest::read(&line["digest"])?,
+                whole: line["whole"].as_u64(),
+                seqs: seqs(),
+            },
+            "dropped" => Event::Dropped { seqs: seqs()?, bytes: line["bytes"].as_u64()? },
+            "result" => Event::Result { index: index()?, echo: Echo::read_lab(&line["echo"]) },
+            "missing" => Event::Missing { index: index()?, reason: text("reason")? },
+            "about" => Event::About { index: index()?, kind: text("kind")? },
+            _ => return None,
+        })
+    }
+}
+
+/// What else of a message is worth writing down: when the scheduler sent it, and of which job.
+pub(super) fn told_with(message: &Value) -> Value {
+    let sent = ["scheduler_sent_at_ms", "created_at_ms"].map(|name| message[name].as_u64());
+    match sent.into_iter().flatten().next() {
+        Some(sent_ms) => json!({ "sent_ms": sent_ms, "job": message["job_id"] }),
+        None => Value::Null,
+    }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::voice::Continuing;
 use crate::fake_node::merge;
 use crate::speech::Codec;
+use crate::{Journal, Persistence};
 
 /// Everything that a current client can say that it supports.
 pub const SUPPORTS: [&str; 4] = ["binary", "audio_ack", "resume", "events"];
@@ -51,6 +52,10 @@ pub struct SpeakerOptions {
     pub log_capacity: usize,
     /// How long a wait for the scheduler may take before it is a failure.
     pub patience: Duration,
+    /// What it does about schedulers that come and go.
+    pub persistence: Persistence,
+    /// Where it writes down what it says, hears and goes through.
+    pub journal: Option<Journal>,
 }
 
 impl Default for SpeakerOptions {
@@ -73,6 +78,8 @@ impl Default for SpeakerOptions {
             keep_bytes: 4 << 20,
             log_capacity: 0,
             patience: Duration::from_secs(5),
+            persistence: Persistence::default(),
+            journal: None,
         }
     }
 }

@@ -6,12 +6,13 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::check::{Answered, Checker};
-use super::event::{Event, event_of};
+use super::event::{Event, event_of, told_with};
 use super::options::SpeakerOptions;
 use super::voice::{SessionAck, Voice};
 use super::wire::Frame;
-use crate::monotonic_us;
+use crate::fake_node::merge;
 use crate::speech::{Digest, Mark};
+use crate::{Journal, monotonic_us};
 
 /// One speaker's session.
 #[derive(Debug, Default)]
@@ -24,12 +25,14 @@ pub(super) struct Session {
     seqs: Option<(u32, u32)>,
     log: VecDeque<(u64, Event)>,
     log_capacity: usize,
+    journal: Option<Journal>,
 }
 
 impl Session {
     pub fn new(options: &SpeakerOptions) -> Self {
         let voice = Voice::new(options);
-        Self { voice, log_capacity: options.log_capacity, ..Self::default() }
+        let (log_capacity, journal) = (options.log_capacity, options.journal.clone());
+        Self { voice, log_capacity, journal, ..Self::default() }
     }
 
     /// A connection is open; gives what goes again.
@@ -73,11 +76,28 @@ impl Session {
     /// A message came; for an ending, says of which sentence.
     pub fn hear(&mut self, at_us: u64, message: &Value) -> Option<Answered> {
         self.voice.hear(message);
-        event_of(message).and_then(|event| self.note(at_us, event))
+        let event = event_of(message)?;
+        self.write(at_us, &event, Some(message));
+        self.take(at_us, event)
     }
 
     /// Writes down what happened, and has it checked.
     pub fn note(&mut self, at_us: u64, event: Event) -> Option<Answered> {
+        self.write(at_us, &event, None);
+        self.take(at_us, event)
+    }
+
+    fn write(&self, at_us: u64, event: &Event, message: Option<&Value>) {
+        if let Some(journal) = &self.journal {
+            let (word, mut fields) = event.to_line();
+            if let Some(message) = message {
+                merge(&mut fields, &told_with(message));
+            }
+            journal.write_at(at_us, word, fields);
+        }
+    }
+
+    fn take(&mut self, at_us: u64, event: Event) -> Option<Answered> {
         let answered = self.checker.note(at_us, &event);
         if self.log_capacity > 0 {
             if self.log.len() == self.log_capacity {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// What a mark begins with: nothing that speech or a tone begins with by chance.
 const MAGIC: [u8; 8] = *b"\x7fLgMk\x80\x01\xfe";
@@ -64,7 +64,7 @@ impl Mark {
         })
     }
 
-    fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let (speaker, sentence) = text.split_once('/')?;
         Some(Self { speaker: speaker.parse().ok()?, sentence: sentence.parse().ok()? })
     }
@@ -99,8 +99,13 @@ impl Digest {
             .fold(self.hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     }
 
+    /// As [`Self::read`] reads it.
+    pub(crate) fn to_value(self) -> Value {
+        json!({ "bytes": self.bytes, "hash": format!("{:016x}", self.hash) })
+    }
+
     /// The digest of a result's `extra.lab`.
-    fn read(lab: &Value) -> Option<Self> {
+    pub(crate) fn read(lab: &Value) -> Option<Self> {
         let hash = u64::from_str_radix(lab["hash"].as_str()?, 16).ok()?;
         Some(Self { bytes: lab["bytes"].as_u64()?, hash })
     }
@@ -121,7 +126,20 @@ impl Echo {
     /// What a simulated node put into this `translation_result` or `job_result`; `None` if it is
     /// not of a simulated node.
     pub fn read(result: &Value) -> Option<Self> {
-        let lab = &result["extra"]["lab"];
+        Self::read_lab(&result["extra"]["lab"])
+    }
+
+    /// As [`Self::read_lab`] reads it.
+    pub(crate) fn to_value(self) -> Value {
+        let mut lab = self.digest.to_value();
+        lab["mark"] = self.mark.map(|mark| mark.to_string()).into();
+        lab["assigned_us"] = self.assigned_us.into();
+        lab["answered_us"] = self.answered_us.into();
+        lab
+    }
+
+    /// The `extra.lab` alone.
+    pub(crate) fn read_lab(lab: &Value) -> Option<Self> {
         Some(Self {
             mark: lab["mark"].as_str().and_then(Mark::read),
             digest: Digest::read(lab)?,
@@ -133,8 +151,6 @@ impl Echo {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const MARK: Mark = Mark { speaker: 7, sentence: 4_000_000_000 };

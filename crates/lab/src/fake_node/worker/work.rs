@@ -177,6 +177,7 @@ impl Worker {
                 let result = self.pen.result(&job.ids, took_ms, speech);
                 self.send_result(&job.ids, result, link);
                 add(&self.shared.counters.done);
+                self.shared.write("answered", || job.ids.told_apart_by());
                 self.note(JobEvent::Done, &job.ids);
             }
         }

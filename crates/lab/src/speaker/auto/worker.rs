@@ -4,8 +4,10 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use anyhow::Context;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::speaking::{Due, Speaking};
@@ -29,6 +31,10 @@ const HEARTBEAT: Duration = Duration::from_secs(25);
 /// How long a `backpressure` that names no time holds.
 const HOLD: Duration = Duration::from_secs(1);
 
+/// How long, and how many, connections that were given up are listened to.
+const LISTEN_ON: Duration = Duration::from_secs(30);
+const MAX_GIVEN_UP: usize = 8;
+
 /// How long a close waits for the `session_close_ack`.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 
@@ -47,11 +53,19 @@ pub(super) struct Worker {
     wait_until: Option<Instant>,
     /// The last utterance that anything was told of.
     last_index: Option<u64>,
+    /// When anything came from the scheduler last.
+    last_heard: Instant,
+    /// Connections so far.
+    connections: u64,
+    /// Connections that were given up as silent and are still listened to.
+    given_up: JoinSet<()>,
 }
 
 /// How the service on one connection ended.
 enum End {
     Gone(Closed),
+    /// Nothing was heard for too long.
+    Silent,
     /// It leaves by itself, because it was asked to.
     Leaves,
     Finished,
@@ -79,15 +93,27 @@ impl Worker {
             leave_by: None,
             wait_until: None,
             last_index: None,
+            last_heard: now,
+            connections: 0,
+            given_up: JoinSet::new(),
         }
     }
 
     /// Connects and opens or resumes the session.
     pub async fn connect(&mut self) -> anyhow::Result<Link> {
         let continuing = lock(&self.session).voice.continuing();
-        let mut link = dial(&self.options).await?;
-        link.send_json(&self.options.init(continuing.as_ref()));
-        let ack = SessionAck::read(link.answer().await?)?;
+        let limit = self.options.persistence.handshake_limit;
+        let answered = async {
+            let mut link = dial(&self.options).await?;
+            link.send_json(&self.options.init(continuing.as_ref()));
+            let answer = link.answer().await?;
+            anyhow::Ok((link, answer))
+        };
+        let answered = timeout(limit, answered).await;
+        let (mut link, answer) = answered.with_context(|| format!("no session in {limit:?}"))??;
+        let ack = SessionAck::read(answer)?;
+        self.connections += 1;
+        self.last_heard = Instant::now();
         let again = lock(&self.session).opened(&ack);
         again.into_iter().for_each(|frame| put(&mut link, frame));
         if ack.recovered != Some(true) {
@@ -96,6 +122,14 @@ impl Worker {
         }
         self.heartbeat_every =
             ack.heartbeat_interval_ms.map_or(HEARTBEAT, Duration::from_millis).max(HOLD);
+        if let Some(limit) = self.options.persistence.silence_limit {
+            self.heartbeat_every = self.heartbeat_every.min(limit / 3);
+        }
+        self.write("connected", || {
+            json!({ "via": self.options.url, "connection": self.connections,
+                    "session": ack.session_id, "recovered": ack.recovered,
+                    "next_index": ack.next_index, "date_ms": epoch_ms() })
+        });
         self.next_heartbeat = Instant::now() + self.heartbeat_every;
         self.leave_by = None;
         self.tell(Happening::Opened(&ack));
@@ -107,18 +141,29 @@ impl Worker {
             let pause = match self.serve(&mut link).await {
                 End::Finished => {
                     self.close(link).await;
+                    self.write("finished", || Value::Null);
                     return Ended::Finished;
                 }
-                End::Leaves => RECONNECT_AFTER,
+                End::Leaves => {
+                    self.write("left", || Value::Null);
+                    drop(link);
+                    RECONNECT_AFTER
+                }
+                End::Silent => {
+                    self.write("silent", || Value::Null);
+                    self.listen_on(link);
+                    RECONNECT_AFTER
+                }
                 End::Gone(closed) => {
                     self.tell(Happening::Lost(&closed));
-                    if !self.script.reconnect || closed.is_final() {
+                    self.write("lost", || json!({ "code": closed.code, "why": closed.reason }));
+                    if !self.script.reconnect || self.is_final(&closed) {
                         return Ended::GivenUp(format!("the connection ended {closed}"));
                     }
                     closed.retry_after().unwrap_or(RECONNECT_AFTER)
                 }
             };
-            drop(link);
+            self.options.persistence.go_elsewhere(&mut self.options.url);
             link = match self.come_back(pause).await {
                 Ok(link) => link,
                 Err(why) => return Ended::GivenUp(format!("{why:#}")),
@@ -136,13 +181,47 @@ impl Worker {
                 Ok(link) => return Ok(link),
                 Err(error) => error,
             };
-            let unwanted = error.downcast_ref::<ConnectError>().is_some_and(ConnectError::is_final);
+            let unwanted = match error.downcast_ref::<ConnectError>() {
+                Some(ConnectError::Closed(closed)) => self.is_final(closed),
+                refused => refused.is_some_and(ConnectError::is_final),
+            };
+            self.options.persistence.go_elsewhere(&mut self.options.url);
             if unwanted || Instant::now() >= give_up_at {
                 return Err(error);
             }
             self.tell(Happening::NotYet(&error));
             after = (after * 2).clamp(RECONNECT_AFTER, RECONNECT_AFTER_AT_MOST);
         }
+    }
+
+    /// Whether the scheduler does not want it back.
+    fn is_final(&self, closed: &Closed) -> bool {
+        closed.is_final()
+            && !(self.options.persistence.after_superseded && closed.code == Some(4001))
+    }
+
+    /// Writes down for a while what still comes on a connection that was given up: once the session
+    /// goes on elsewhere, that should be nothing new.
+    fn listen_on(&mut self, mut link: Link) {
+        while self.given_up.try_join_next().is_some() {}
+        let Some(journal) = self.options.journal.clone() else { return };
+        let connection = self.connections;
+        if self.given_up.len() >= MAX_GIVEN_UP {
+            return;
+        }
+        self.given_up.spawn(async move {
+            let heard = async {
+                while let Heard::Text(text) = link.hear().await {
+                    let message: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+                    let sent = &message["scheduler_sent_at_ms"];
+                    let sent = if sent.is_null() { &message["created_at_ms"] } else { sent };
+                    let fields = json!({ "connection": connection, "type": message["type"],
+                                         "index": message["utterance_index"], "sent_ms": sent });
+                    journal.write("old_connection", fields);
+                }
+            };
+            let _ = timeout(LISTEN_ON, heard).await;
+        });
     }
 
     async fn serve(&mut self, link: &mut Link) -> End {
@@ -207,6 +286,13 @@ impl Worker {
                                   "session_id": lock(&self.session).voice.session_id });
             link.send_json(&message);
         }
+        // What came while its own process stood still is heard before that counts as silence.
+        if self.silent_at().is_some_and(|due| due <= now) {
+            match link.hear_at_once() {
+                Some(heard) => return self.take_in(heard).map(End::Gone),
+                None => return Some(End::Silent),
+            }
+        }
         if self.speaking.is_over() {
             let wait_until = *self.wait_until.get_or_insert(now + self.script.patience);
             if self.open() == 0 || now >= wait_until {
@@ -224,12 +310,24 @@ impl Worker {
 
     fn next_due(&self) -> Instant {
         let speaking = self.speaking.due(self.open() == 0).filter(|_| self.leave_by.is_none());
-        let others = [speaking, self.leave_by, self.wait_until];
+        let others = [speaking, self.leave_by, self.wait_until, self.silent_at()];
         others.into_iter().flatten().fold(self.next_heartbeat, Instant::min)
+    }
+
+    /// When the scheduler will have been silent for too long.
+    fn silent_at(&self) -> Option<Instant> {
+        self.options.persistence.silence_limit.map(|limit| self.last_heard + limit)
+    }
+
+    fn write(&self, event: &str, fields: impl FnOnce() -> Value) {
+        if let Some(journal) = &self.options.journal {
+            journal.write(event, fields());
+        }
     }
 
     /// Handles what was heard; gives how the connection ended, if it did.
     fn take_in(&mut self, heard: Heard) -> Option<Closed> {
+        self.last_heard = Instant::now();
         let text = match heard {
             Heard::Text(text) => text,
             Heard::Binary(_) => return None,
