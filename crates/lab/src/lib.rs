@@ -20,9 +20,11 @@
 //! - [`speech`]: test signals and recordings, marked so that they are recognised again.
 //! - [`fake_node`]: simulated nodes over the real socket.
 //! - [`speaker`]: simulated speakers over the real socket, and the check of what they were told.
+//! - [`chaos`]: all of it at once, broken at random, and the check of what was written down.
 //! - [`hostile`]: clients that mean no good.
 //! - [`http_client`]: a small HTTP client for JSON.
 
+pub mod chaos;
 mod clock;
 pub mod cluster;
 pub mod fake_node;

@@ -8,9 +8,11 @@ use clap::{Args, Parser, Subcommand};
 use lingua_core::InstanceId;
 use lingua_store::redis::OpenError;
 
+mod chaos;
 mod demo;
 mod speakers;
 
+pub(crate) use chaos::{Chaos, Part as ChaosPart, Run as ChaosRun, Share as ChaosShare};
 pub(crate) use demo::Demo;
 pub(crate) use speakers::{Load, Speak};
 
@@ -50,6 +52,8 @@ pub(crate) enum Command {
     Speak(Speak),
     /// Let thousands of speakers and nodes talk, and check every sentence
     Load(Box<Load>),
+    /// Break everything at random and check that every promise is kept
+    Chaos(Box<Chaos>),
     /// Measure a part of the system against a ceiling in the same run
     Bench {
         #[command(subcommand)]

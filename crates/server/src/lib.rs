@@ -2,8 +2,8 @@
 //!
 //! In reading order: [`cli`] (what can be asked for), [`app`] (the life of `lingua serve`),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`],
-//! [`telemetry`], [`bench`], the commands [`probe`], [`node`], [`hand_in`], [`speak`] and [`load`], and
-//! [`demo`], which has a part of each.
+//! [`telemetry`], [`bench`], the commands [`probe`], [`node`], [`hand_in`], [`speak`], [`load`] and
+//! [`chaos`], and [`demo`], which has a part of each.
 //!
 //! It is a library with a binary of three lines, so that tests and the binary go through one door:
 //! [`serve`].
@@ -25,6 +25,7 @@ mod hand_in;
 mod speak;
 mod load;
 mod demo;
+mod chaos;
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -54,6 +55,7 @@ pub fn run() -> ExitCode {
         cli::Command::Dispatch(options) => hand_in::run(&options),
         cli::Command::Speak(options) => speak::run(&options),
         cli::Command::Load(options) => load::run(&options),
+        cli::Command::Chaos(options) => chaos::run(*options),
         cli::Command::Bench { what: cli::Bench::Store(options) } => bench::store::run(&options),
         cli::Command::Bench { what: cli::Bench::Dispatch(options) } => {
             bench::dispatch::run(&options)

@@ -37,6 +37,9 @@ const BATCH: usize = 256;
 const RECONNECT_AFTER: Duration = Duration::from_millis(100);
 const RECONNECT_AFTER_AT_MOST: Duration = Duration::from_secs(5);
 
+/// A timer that is so late says that the process was stopped.
+const STOOD_STILL: Duration = Duration::from_millis(500);
+
 /// What the owner of a node can tell it.
 #[derive(Debug)]
 pub(super) enum Told {
@@ -206,12 +209,12 @@ impl Worker {
             }
         }
         set(&self.shared.counters.running, self.running.len());
-        // What came while its own process stood still is heard before that counts as silence.
-        if self.silent_at().is_some_and(|due| due <= now) {
-            match link.hear_at_once() {
-                Some(heard) => return self.take_in(heard, link),
-                None => return Some(End::Gone(Closed::default())),
+        if let Some(due) = self.silent_at().filter(|due| *due <= now) {
+            // If its own process stood still, it has not listened yet.
+            if now.duration_since(due) < STOOD_STILL {
+                return Some(End::Gone(Closed::default()));
             }
+            self.last_heard = now;
         }
         None
     }

@@ -32,6 +32,7 @@ pub struct Answered {
 #[derive(Debug, Clone, Default)]
 pub struct Checker {
     report: Report,
+    session_id: String,
     /// The number that ends next.
     next_index: u64,
     /// Numbers below it that have not ended.
@@ -96,11 +97,14 @@ impl Checker {
     /// which sentence it is.
     pub fn note(&mut self, at_us: u64, event: &Event) -> Option<Answered> {
         match event {
-            Event::Opened { recovered, .. } => {
+            Event::Opened { session_id, recovered } => {
                 self.report.connections += 1;
-                if *recovered != Some(true) {
+                let goes_on = *recovered == Some(true)
+                    || (*recovered == Some(false) && *session_id == self.session_id);
+                if !goes_on {
                     self.begin_anew();
                 }
+                self.session_id.clone_from(session_id);
             }
             Event::Begun { mark } => self.saying = Some(*mark),
             Event::Said { mark, digest, whole, seqs } => {

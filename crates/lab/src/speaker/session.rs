@@ -38,8 +38,9 @@ impl Session {
     /// A connection is open; gives what goes again.
     pub fn opened(&mut self, ack: &SessionAck) -> Vec<Frame> {
         let recovered = ack.recovered;
+        let goes_on = self.voice.goes_on(ack);
         self.note(monotonic_us(), Event::Opened { session_id: ack.session_id.clone(), recovered });
-        if recovered != Some(true) {
+        if !goes_on {
             (self.mark, self.digest, self.seqs) = (None, Digest::default(), None);
         }
         self.voice.opened(ack)

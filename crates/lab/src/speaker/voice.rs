@@ -93,7 +93,7 @@ impl Voice {
     pub fn opened(&mut self, ack: &SessionAck) -> Vec<Frame> {
         self.binary = ack.use_binary_frame;
         self.resume_token.clone_from(&ack.resume_token);
-        let goes_on = ack.recovered == Some(true);
+        let goes_on = self.goes_on(ack);
         self.session_id.clone_from(&ack.session_id);
         if !goes_on {
             // Another session: nothing of the old one counts there.
@@ -103,6 +103,13 @@ impl Voice {
             self.kept_bytes = 0;
         }
         self.kept.iter().map(|piece| piece.frame(&self.session_id, self.binary)).collect()
+    }
+
+    /// Whether this is the session from before. It can be, and not be recovered: the scheduler then
+    /// has lost something of it, and says of what.
+    pub fn goes_on(&self, ack: &SessionAck) -> bool {
+        ack.recovered == Some(true)
+            || (ack.recovered == Some(false) && ack.session_id == self.session_id)
     }
 
     /// What to come back with; `None` if the scheduler gave nothing for it.

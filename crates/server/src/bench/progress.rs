@@ -30,6 +30,25 @@ impl Progress {
         }
     }
 
+    /// Something that stays on the screen.
+    #[allow(clippy::print_stderr, reason = "progress for a person")]
+    pub(crate) fn note(&self, what: &str) {
+        if self.terminal {
+            self.bar.println(what);
+        } else {
+            eprintln!("{what}");
+        }
+    }
+
+    /// How it goes; without a terminal told only at every so many steps.
+    #[allow(clippy::print_stderr, reason = "progress for a person")]
+    pub(crate) fn every(&self, steps: u64, doing: &str) {
+        self.bar.set_message(doing.to_owned());
+        if !self.terminal && self.bar.position().is_multiple_of(steps) {
+            eprintln!("{doing}");
+        }
+    }
+
     /// One step is done.
     pub(crate) fn step(&self) {
         self.bar.inc(1);

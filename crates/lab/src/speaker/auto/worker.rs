@@ -35,6 +35,9 @@ const HOLD: Duration = Duration::from_secs(1);
 const LISTEN_ON: Duration = Duration::from_secs(30);
 const MAX_GIVEN_UP: usize = 8;
 
+/// A timer that is so late says that the process was stopped.
+const STOOD_STILL: Duration = Duration::from_millis(500);
+
 /// How long a close waits for the `session_close_ack`.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
 
@@ -114,9 +117,12 @@ impl Worker {
         let ack = SessionAck::read(answer)?;
         self.connections += 1;
         self.last_heard = Instant::now();
-        let again = lock(&self.session).opened(&ack);
+        let (goes_on, again) = {
+            let mut session = lock(&self.session);
+            (session.voice.goes_on(&ack), session.opened(&ack))
+        };
         again.into_iter().for_each(|frame| put(&mut link, frame));
-        if ack.recovered != Some(true) {
+        if !goes_on {
             self.last_index = None;
             self.speaking.repeat_sentence(Instant::now());
         }
@@ -286,12 +292,12 @@ impl Worker {
                                   "session_id": lock(&self.session).voice.session_id });
             link.send_json(&message);
         }
-        // What came while its own process stood still is heard before that counts as silence.
-        if self.silent_at().is_some_and(|due| due <= now) {
-            match link.hear_at_once() {
-                Some(heard) => return self.take_in(heard).map(End::Gone),
-                None => return Some(End::Silent),
+        if let Some(due) = self.silent_at().filter(|due| *due <= now) {
+            // If its own process stood still, it has not listened yet.
+            if now.duration_since(due) < STOOD_STILL {
+                return Some(End::Silent);
             }
+            self.last_heard = now;
         }
         if self.speaking.is_over() {
             let wait_until = *self.wait_until.get_or_insert(now + self.script.patience);
