@@ -110,6 +110,7 @@ async fn whole(options: &Options, tell: &(dyn Fn(Told<'_>) + Sync)) -> anyhow::R
     tell(Told::Doing("now everybody must be understood"));
     course.pass(QUIET).await?;
     world.story.write("stop", json!({}));
+    world.keep_views().await;
     tell(Told::Doing("waiting for what is open"));
     for speakers in &world.speakers {
         speakers.lock().await.tell("stop").await?;

@@ -19,7 +19,7 @@ use super::process::Process;
 use super::servers::Servers;
 use super::{DRAIN_LIMIT, MANIFEST, STORY};
 use crate::ports::{free_port, loopback};
-use crate::{FaultProxy, Journal};
+use crate::{FaultProxy, HttpClient, Journal};
 
 /// A scheduler that was killed keeps its name in the store for some seconds, and is refused as long.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -264,6 +264,20 @@ impl World {
     pub async fn ensure_scheduler(&self, index: usize) -> anyhow::Result<()> {
         let runs = self.schedulers[index].life.lock().await.process.is_some();
         if runs { Ok(()) } else { self.start_scheduler(index, true).await }
+    }
+
+    /// Keeps what the schedulers say of themselves, for people who look for the cause of something.
+    /// The checker reads none of it.
+    pub async fn keep_views(&self) {
+        for (index, scheduler) in self.schedulers.iter().enumerate() {
+            let client = HttpClient::new(format!("http://{}", scheduler.address));
+            for (path, file) in [("/api/v1/nodes", "nodes.json"), ("/metrics", "metrics.txt")] {
+                if let Ok(reply) = client.get(path).await {
+                    let file = self.options.dir.join(format!("scheduler-{index}-{file}"));
+                    let _ = std::fs::write(file, &reply.body);
+                }
+            }
+        }
     }
 
     pub fn wire(&self, wire: Wire) -> Option<&FaultProxy> {

@@ -34,7 +34,7 @@ pub(super) fn check(
             "gone" => life.gone(at),
             "received" => {
                 verdict.jobs += 1;
-                life.worked(at, at);
+                life.worked(at, 0);
                 fencing.received(key.0, key.1, at);
                 used_in_the_end |= story.quiet_us.is_some_and(|quiet| at >= quiet);
             }
