@@ -16,6 +16,11 @@ use crate::chance::Chance;
 /// How long a store keeps the secret that nobody asks for.
 const KEEP: Duration = lingua_store::error::MAX_DURATION;
 
+/// How often the store is told the secret again. A store that lost everything looks like one that
+/// did not, so this is not left to the next reconnect: an instance that starts before the others have
+/// told it would come up with a secret of its own, and nobody would understand it.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
 /// Shared by all instances of one store. It is in no log and on no wire.
 #[derive(Clone)]
 pub struct Secret {
@@ -37,8 +42,8 @@ impl Secret {
         Secret { key, seed: None }
     }
 
-    /// The secret of the instances of this store: the first one's proposal. Asked again every day
-    /// by every instance, it lasts while one of them runs.
+    /// The secret of the instances of this store: the first one's proposal. Told again by every
+    /// instance, it lasts while one of them runs.
     pub async fn agree(store: &Backend, chance: Chance) -> lingua_store::Result<Self> {
         let seed = format!("{:032x}{:032x}", chance.nonce(), chance.nonce());
         let agreed = store.once.agree(&name(), &Agreed::new(seed)?, KEEP).await?;
@@ -50,16 +55,21 @@ impl Secret {
     pub(crate) async fn keep(self, store: Backend) {
         let Some(seed) = self.seed else { return std::future::pending().await };
         let mut status = store.status.clone();
+        let mut differs = false;
         loop {
             match store.once.agree(&name(), &seed, KEEP).await {
-                Ok(agreed) if agreed != seed => tracing::warn!(
-                    "another instance has another secret: nodes that move between the two are told \
-                     to stop what they run; restart one of the two"
-                ),
-                Ok(_) => {}
+                Ok(agreed) => {
+                    let differed = std::mem::replace(&mut differs, agreed != seed);
+                    if differs && !differed {
+                        tracing::warn!(
+                            "another instance has another secret: nodes that move between the two \
+                             are told to stop what they run; restart one of the two"
+                        );
+                    }
+                }
                 Err(error) => tracing::debug!(%error, "the secret is kept alive later"),
             }
-            let changed = tokio::time::timeout(KEEP / 7, status.changed()).await;
+            let changed = tokio::time::timeout(TELL_EVERY, status.changed()).await;
             if matches!(changed, Ok(Err(_))) {
                 return;
             }

@@ -204,3 +204,25 @@ async fn a_result_outlives_the_instance_of_its_session() {
 async fn a_result_outlives_the_instance_of_its_node_and_session() {
     the_result_finds_its_session(true).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_starts_on_a_store_that_lost_everything_is_understood_by_the_others() {
+    let redis = RedisServer::start().await.unwrap();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--store", &redis.url()];
+    let one = Lingua::start(&args);
+    let _node = node(format!("ws://{}/ws/node", one.address()), 20).await;
+    redis.command(&["FLUSHALL"]).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let two = Lingua::start(&args);
+    let mut client = speaker(format!("ws://{}/ws/session", two.address())).await;
+    // The node is known and trusted again within some seconds, and what it says is understood.
+    let began = Instant::now();
+    for index in 0.. {
+        client.marked_sentence(mark(index), 300).await.unwrap();
+        if client.ending().await.unwrap().kind() == "translation_result" {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "nobody understands the node");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
