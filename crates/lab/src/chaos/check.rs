@@ -9,6 +9,7 @@
 //!   with all its words and no others, and not later than its deadline and 250 ms while connected.
 //! - **I6** a result is one that a node gave, and not that of an attempt that was replaced before.
 //! - **I9** once a session goes on elsewhere, its old connection says nothing new.
+//! - **resume** when a scheduler is killed and nothing else fails, every sentence still has a result.
 //! - **I16** a scheduler that is asked to end does so with 0 and in time.
 //! - **quiet**: once all is healed every sentence has a result and every node gets jobs.
 
@@ -29,8 +30,8 @@ pub use recovery::{Recovery, Times};
 use story::Story;
 pub use verdict::{Promise, Verdict};
 
-use super::world::{node_file, speaker_file};
 use super::DRAIN_LIMIT;
+use super::world::{node_file, speaker_file};
 
 /// Checks the files of a run.
 pub fn check(dir: &Path) -> anyhow::Result<Verdict> {
@@ -51,6 +52,9 @@ pub fn check(dir: &Path) -> anyhow::Result<Verdict> {
     }
     check_schedulers(&story, &mut verdict);
     verdict.recovery = Recovery::measure(&story, &speaker_lives, &node_lives);
+    for text in std::mem::take(&mut verdict.recovery.lost) {
+        verdict.violated(Promise::Resumed, text);
+    }
     Ok(verdict)
 }
 
@@ -79,8 +83,8 @@ fn check_schedulers(story: &Story, verdict: &mut Verdict) {
 
 /// The lines of a file; what a killed process wrote by halves at its end is left out.
 fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let count = text.lines().count();
     let mut lines = Vec::with_capacity(count);
     for (number, line) in text.lines().enumerate() {

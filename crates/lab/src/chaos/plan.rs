@@ -180,9 +180,8 @@ impl Victims {
     /// Whether the system could work beside this fault and those that last.
     fn fits(&self, dice: &mut SmallRng, before: &[Planned], one: &Planned) -> bool {
         let second = dice.random_bool(DOUBLE);
-        let together = |other: &&Planned| {
-            other.at_ms <= one.over_ms() && one.at_ms <= other.over_ms()
-        };
+        let together =
+            |other: &&Planned| other.at_ms <= one.over_ms() && one.at_ms <= other.over_ms();
         let lasting: Vec<_> = before.iter().filter(together).map(|other| other.fault).collect();
         if lasting.len() >= AT_ONCE || lasting.iter().any(|other| other.meets(one.fault)) {
             return false;

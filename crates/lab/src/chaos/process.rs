@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
@@ -45,6 +45,14 @@ impl Process {
 
     pub fn id(&self) -> Option<u32> {
         self.child.id()
+    }
+
+    /// Waits for its first line, which a scheduler says when it is ready; `false` if none comes.
+    pub async fn greets(&mut self, limit: Duration) -> bool {
+        let Some(output) = &mut self.child.stdout else { return false };
+        let mut line = String::new();
+        let greeting = timeout(limit, BufReader::new(output).read_line(&mut line)).await;
+        matches!(greeting, Ok(Ok(1..)))
     }
 
     /// What it says; once.

@@ -9,9 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use rustix::process::Signal;
 use serde_json::json;
-use tokio::net::TcpStream;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::options::{NODES_EACH, Options, SPEAKERS_EACH};
 use super::plan::Wire;
@@ -197,21 +196,17 @@ impl World {
             let dir = &self.options.dir;
             let log = format!("scheduler-{index}");
             let mut process = Process::start(&self.options.program, &arguments, &log, dir)?;
-            let ended = loop {
-                if let Some(status) = process.ended() {
-                    break status;
-                }
-                let connected = TcpStream::connect(scheduler.address);
-                if let Ok(Ok(_)) = timeout(Duration::from_millis(200), connected).await {
-                    let fields = json!({ "scheduler": index, "name": name, "pid": process.id() });
-                    self.story.write("started", fields);
-                    life.process = Some(process);
-                    return Ok(());
-                }
-                sleep(Duration::from_millis(20)).await;
-            };
+            if process.greets(START_LIMIT).await {
+                let fields = json!({ "scheduler": index, "name": name, "pid": process.id() });
+                self.story.write("started", fields);
+                life.process = Some(process);
+                return Ok(());
+            }
+            let ended = process.wait(START_LIMIT).await;
+            let ended = ended.with_context(|| format!("scheduler {index} does not start"))?;
             // Its name is still its predecessor's, or its store is away: a supervisor tries again.
-            if !matches!(ended.code(), Some(REFUSED | NO_STORE | 1)) || Instant::now() > give_up_at {
+            if !matches!(ended.code(), Some(REFUSED | NO_STORE | 1)) || Instant::now() > give_up_at
+            {
                 bail!("scheduler {index} ended with {ended} at its start; see {log}.log");
             }
             self.story.write("refused", json!({ "scheduler": index, "code": ended.code() }));
@@ -282,7 +277,9 @@ impl World {
 
     pub fn wire(&self, wire: Wire) -> Option<&FaultProxy> {
         match wire {
-            Wire::Speakers { process, scheduler } => self.speaker_wires.get(process)?.get(scheduler),
+            Wire::Speakers { process, scheduler } => {
+                self.speaker_wires.get(process)?.get(scheduler)
+            }
             Wire::Nodes { process, scheduler } => self.node_wires.get(process)?.get(scheduler),
             Wire::Store { scheduler } => self.schedulers.get(scheduler)?.store_wire.as_ref(),
             Wire::Peers { scheduler } => self.schedulers.get(scheduler).map(|one| &one.peer_wire),

@@ -13,6 +13,7 @@ use super::session::Session;
 use super::{SessionAck, SpeakerOptions, lock};
 use crate::link::Closed;
 
+mod given_up;
 mod speaking;
 mod worker;
 

@@ -97,9 +97,7 @@ impl Event {
                 let digest = digest.to_value();
                 ("said", json!({ "mark": mark, "digest": digest, "whole": whole, "seqs": seqs }))
             }
-            Event::Dropped { seqs, bytes } => {
-                ("dropped", json!({ "seqs": seqs, "bytes": bytes }))
-            }
+            Event::Dropped { seqs, bytes } => ("dropped", json!({ "seqs": seqs, "bytes": bytes })),
             Event::Result { index, echo } => {
                 ("result", json!({ "index": index, "echo": echo.map(Echo::to_value) }))
             }

@@ -35,9 +35,11 @@ impl Fencing {
         let Some((job, attempt, at_us)) = self.answered.get(&(mark, echo.assigned_us?)) else {
             return Some("is of no job that a node answered".to_owned());
         };
-        let newer = self.received.get(job)?.iter().find(|(other, received_us)| {
-            other > attempt && received_us < at_us
-        });
+        let newer = self
+            .received
+            .get(job)?
+            .iter()
+            .find(|(other, received_us)| other > attempt && received_us < at_us);
         newer.map(|(other, _)| {
             format!("is of attempt {attempt} of job {job}, given after attempt {other} had begun")
         })

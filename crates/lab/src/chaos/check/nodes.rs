@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::at_us;
 use super::fencing::Fencing;
 use super::recovery::Life;
 use super::story::Story;
 use super::verdict::{Promise, Verdict};
-use super::at_us;
 
 pub(super) fn check(
     name: &str,

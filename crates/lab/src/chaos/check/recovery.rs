@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::story::Story;
 use crate::chaos::plan::Fault;
+use crate::speech::Mark;
 
 /// Another fault so near to a kill is part of what is measured.
 const NEAR_US: u64 = 6_000_000;
@@ -16,6 +17,8 @@ pub(super) struct Life {
     gone: Vec<u64>,
     /// When, and since when it was waited for.
     worked: Vec<(u64, u64)>,
+    /// Sentences that had no result: from when to when they were open, and which.
+    unheard: Vec<(u64, u64, Mark)>,
 }
 
 impl Life {
@@ -31,11 +34,23 @@ impl Life {
         self.worked.push((at_us, since_us));
     }
 
+    /// A sentence ended without a result.
+    pub fn unheard(&mut self, from_us: u64, to_us: u64, mark: Mark) {
+        self.unheard.push((from_us, to_us, mark));
+    }
+
+    /// Whether it was connected to this scheduler then.
+    fn was_at(&self, scheduler: usize, at_us: u64) -> bool {
+        let before = self.connections.iter().rev().find(|(at, _)| *at < at_us);
+        before.is_some_and(|(since, there)| {
+            let still = !self.gone.iter().any(|gone| since < gone && *gone < at_us);
+            still && *there == Some(scheduler)
+        })
+    }
+
     /// How long after a kill it was connected again, and how long until something worked.
     fn after_kill(&self, scheduler: usize, kill_us: u64) -> Option<(u64, u64)> {
-        let before = self.connections.iter().rev().find(|(at, _)| *at < kill_us)?;
-        let still = !self.gone.iter().any(|gone| before.0 < *gone && *gone < kill_us);
-        if before.1 != Some(scheduler) || !still {
+        if !self.was_at(scheduler, kill_us) {
             return None;
         }
         let (back, _) = self.connections.iter().find(|(at, _)| *at > kill_us)?;
@@ -94,6 +109,8 @@ pub struct Recovery {
     pub sessions_work_alone: Times,
     /// And nodes.
     pub nodes_work_alone: Times,
+    /// Sentences that were open at a kill with no other fault near, and had no result.
+    pub lost: Vec<String>,
 }
 
 impl Recovery {
@@ -101,6 +118,7 @@ impl Recovery {
         let mut kills = 0;
         let mut alone = 0;
         let mut all: [Vec<u64>; 6] = Default::default();
+        let mut lost = Vec::new();
         for span in &story.spans {
             let Fault::KillScheduler { scheduler, .. } = span.fault else { continue };
             kills += 1;
@@ -116,6 +134,19 @@ impl Recovery {
                     all[at + 1].push(works);
                     if is_alone {
                         all[4 + at / 2].push(works);
+                        lost.extend(
+                            life.unheard
+                                .iter()
+                                .filter(|(from, to, _)| {
+                                    *from <= span.begin_us && span.begin_us <= *to
+                                })
+                                .map(|(_, _, mark)| {
+                                    format!(
+                                        "sentence {mark} at {:.3} s",
+                                        story.second(span.begin_us)
+                                    )
+                                }),
+                        );
                     }
                 }
             }
@@ -131,6 +162,7 @@ impl Recovery {
             nodes_work,
             sessions_work_alone: sessions_alone,
             nodes_work_alone: nodes_alone,
+            lost,
         }
     }
 }

@@ -35,6 +35,8 @@ struct Speaker<'a> {
     last_opened_us: u64,
     begun: BTreeMap<Mark, u64>,
     understood: BTreeSet<Mark>,
+    /// Sentences that an ending without a result is most likely of, and when it came.
+    missed: Vec<(Mark, u64)>,
     /// Sentences that went down with a session whose end is explained by lost data.
     excused: u64,
     finished: bool,
@@ -59,6 +61,7 @@ pub(super) fn check(
         last_opened_us: 0,
         begun: BTreeMap::new(),
         understood: BTreeSet::new(),
+        missed: Vec::new(),
         excused: 0,
         finished: false,
     };
@@ -115,6 +118,9 @@ impl Speaker<'_> {
         let is_result = matches!(event, Event::Result { .. });
         if let Some(answered) = self.checker.note(at, event) {
             self.check_time(&answered);
+            if let Some(mark) = answered.mark.filter(|_| !is_result) {
+                self.missed.push((mark, at));
+            }
             if is_result {
                 self.life.worked(at, answered.said_us);
             }
@@ -156,7 +162,8 @@ impl Speaker<'_> {
         let took_us = answered_us.saturating_sub(from_us);
         self.verdict.longest_us = self.verdict.longest_us.max(answered_us.saturating_sub(said_us));
         if took_us > allowed_us {
-            let text = format!("an ending came {} ms after it was due", (took_us - allowed_us) / 1_000);
+            let text =
+                format!("an ending came {} ms after it was due", (took_us - allowed_us) / 1_000);
             self.violated(Promise::OneEnding, answered_us, &text);
         }
     }
@@ -218,12 +225,17 @@ impl Speaker<'_> {
             }
         }
         if !self.finished {
-            self.verdict.violated(
-                Promise::OneEnding,
-                format!("{} did not come to its end", self.name),
-            );
+            self.verdict
+                .violated(Promise::OneEnding, format!("{} did not come to its end", self.name));
         }
         self.check_quiet();
+        // One that was said again on another connection may have a result after all.
+        for (mark, at) in std::mem::take(&mut self.missed) {
+            if let Some(begun) = self.begun.get(&mark).filter(|_| !self.understood.contains(&mark))
+            {
+                self.life.unheard(*begun, at, mark);
+            }
+        }
         self.life
     }
 

@@ -337,8 +337,13 @@ fn once_all_is_healed_every_sentence_has_a_result_and_every_node_a_job() {
 #[test]
 fn recovery_is_measured_from_the_kill_or_the_end_of_the_sentence() {
     let mut files = Files::new();
-    files.fault(10.0, 12.0, 0, json!({ "kind": "kill_scheduler", "scheduler": 0,
-                                       "new_name": true }));
+    files.fault(
+        10.0,
+        12.0,
+        0,
+        json!({ "kind": "kill_scheduler", "scheduler": 0,
+                                       "new_name": true }),
+    );
     files.speaker.push(line(10.0, "lost", json!({})));
     files.node.push(line(10.0, "gone", json!({})));
     files.opened(10.3, 2, 1, Some(true));
@@ -352,6 +357,31 @@ fn recovery_is_measured_from_the_kill_or_the_end_of_the_sentence() {
     assert_eq!(recovery.sessions_work_alone.share_ms(0.99), 1_000);
     assert_eq!(recovery.nodes_back.share_ms(0.5), 200);
     assert_eq!(recovery.nodes_work.share_ms(1.0), 4_200);
+}
+
+#[test]
+fn a_sentence_lost_by_a_kill_alone_is_found_and_one_that_is_said_again_is_not_lost() {
+    let killed = |again: bool| {
+        let mut files = Files::new();
+        let kill = json!({ "kind": "kill_scheduler", "scheduler": 0, "new_name": true });
+        files.fault(10.0, 12.0, 0, kill);
+        files.says(9.5, 0);
+        files.opened(10.3, 2, 1, Some(true));
+        files.misses(11.0, 0);
+        if again {
+            files.works(11.2, 0, 1);
+            files.hears(11.5, 1, 0, 11.2);
+        }
+        files.says(14.0, 1);
+        files.works(14.2, 1, 1);
+        files.hears(15.0, if again { 2 } else { 1 }, 1, 14.2);
+        files
+    };
+    killed(true).is_clean();
+    killed(false).breaks(Promise::Resumed, 1);
+    let mut beside = killed(false);
+    beside.fault(9.0, 9.0, 1, json!({ "kind": "flush_all" }));
+    beside.is_clean();
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub enum Promise {
     Fencing,
     /// I9.
     SingleOwner,
+    /// The kill of a scheduler alone costs no utterance.
+    Resumed,
     /// I16.
     Drain,
     /// A scheduler runs until it is asked to end.
@@ -81,19 +83,21 @@ impl Promise {
             Promise::Order => "I5 order",
             Promise::Fencing => "I6 fencing",
             Promise::SingleOwner => "I9 single owner",
+            Promise::Resumed => "a killed scheduler loses no utterance",
             Promise::Drain => "I16 drain",
             Promise::Alive => "schedulers stay alive",
             Promise::Quiet => "all works once healed",
         }
     }
 
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Promise::Capacity,
         Promise::Whole,
         Promise::OneEnding,
         Promise::Order,
         Promise::Fencing,
         Promise::SingleOwner,
+        Promise::Resumed,
         Promise::Drain,
         Promise::Alive,
         Promise::Quiet,
@@ -102,8 +106,7 @@ impl Promise {
 
 impl Verdict {
     pub(super) fn new(story: &Story) -> Self {
-        let mut verdict =
-            Self { store: story.store.clone(), seed: story.seed, ..Self::default() };
+        let mut verdict = Self { store: story.store.clone(), seed: story.seed, ..Self::default() };
         for span in &story.spans {
             *verdict.faults.entry(span.fault.kind().word()).or_default() += 1;
             if let Some(problem) = &span.problem {

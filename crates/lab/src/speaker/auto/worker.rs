@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::Context;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
+use super::given_up::GivenUp;
 use super::speaking::{Due, Speaking};
 use super::{Ended, Happening, Stop, Watcher};
 use crate::clock::epoch_ms;
@@ -30,10 +30,6 @@ const HEARTBEAT: Duration = Duration::from_secs(25);
 
 /// How long a `backpressure` that names no time holds.
 const HOLD: Duration = Duration::from_secs(1);
-
-/// How long, and how many, connections that were given up are listened to.
-const LISTEN_ON: Duration = Duration::from_secs(30);
-const MAX_GIVEN_UP: usize = 8;
 
 /// A timer that is so late says that the process was stopped.
 const STOOD_STILL: Duration = Duration::from_millis(500);
@@ -61,7 +57,7 @@ pub(super) struct Worker {
     /// Connections so far.
     connections: u64,
     /// Connections that were given up as silent and are still listened to.
-    given_up: JoinSet<()>,
+    given_up: GivenUp,
 }
 
 /// How the service on one connection ended.
@@ -98,7 +94,7 @@ impl Worker {
             last_index: None,
             last_heard: now,
             connections: 0,
-            given_up: JoinSet::new(),
+            given_up: GivenUp::default(),
         }
     }
 
@@ -157,7 +153,8 @@ impl Worker {
                 }
                 End::Silent => {
                     self.write("silent", || Value::Null);
-                    self.listen_on(link);
+                    let journal = self.options.journal.clone();
+                    self.given_up.listen_on(link, self.connections, journal);
                     RECONNECT_AFTER
                 }
                 End::Gone(closed) => {
@@ -204,30 +201,6 @@ impl Worker {
     fn is_final(&self, closed: &Closed) -> bool {
         closed.is_final()
             && !(self.options.persistence.after_superseded && closed.code == Some(4001))
-    }
-
-    /// Writes down for a while what still comes on a connection that was given up: once the session
-    /// goes on elsewhere, that should be nothing new.
-    fn listen_on(&mut self, mut link: Link) {
-        while self.given_up.try_join_next().is_some() {}
-        let Some(journal) = self.options.journal.clone() else { return };
-        let connection = self.connections;
-        if self.given_up.len() >= MAX_GIVEN_UP {
-            return;
-        }
-        self.given_up.spawn(async move {
-            let heard = async {
-                while let Heard::Text(text) = link.hear().await {
-                    let message: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
-                    let sent = &message["scheduler_sent_at_ms"];
-                    let sent = if sent.is_null() { &message["created_at_ms"] } else { sent };
-                    let fields = json!({ "connection": connection, "type": message["type"],
-                                         "index": message["utterance_index"], "sent_ms": sent });
-                    journal.write("old_connection", fields);
-                }
-            };
-            let _ = timeout(LISTEN_ON, heard).await;
-        });
     }
 
     async fn serve(&mut self, link: &mut Link) -> End {
