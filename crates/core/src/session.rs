@@ -162,6 +162,12 @@ impl<R: Clone> Session<R> {
         self.window.forget_beyond(bytes, size);
     }
 
+    /// Endings that the client may not have seen: those told last, and those that wait for one
+    /// before them.
+    pub fn unseen(&self) -> impl Iterator<Item = (ResultKey, &Ending<R>)> {
+        self.window.unseen()
+    }
+
     /// The last piece of speech whose number is used up.
     pub fn last_seq(&self) -> Option<u32> {
         self.last_seq

@@ -5,6 +5,7 @@
 //! come back. One timer a session is all it needs, in the runtime's own wheel.
 //!
 //! - [`words`]: what the door and a session say to each other. [`mail`]: what else a session hears.
+//! - `handover`: what goes along when a session goes to another instance.
 //! - `actor`: the task. `making`: from an utterance to its job and back. `saving`: what the next
 //!   owner needs.
 //!
@@ -14,6 +15,7 @@
 pub mod mail;
 pub mod words;
 mod actor;
+mod handover;
 mod making;
 mod saving;
 
@@ -412,6 +414,7 @@ impl Sessions {
         let Ok((machine, effects)) = restored else { return Resumed::No(line, opening) };
         let actor = self.actor(seat, machine, &opening, left.trace);
         let attach = Attach { line, opening, epoch: claimed.epoch };
+        self.look_after_inherited(&key, left.jobs.iter().map(|job| job.id).collect());
         actor.take_over(left.jobs, effects, attach);
         Resumed::Yes
     }

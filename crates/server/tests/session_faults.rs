@@ -9,7 +9,9 @@ use std::time::Duration;
 use app::forwarder::Forwarder;
 use app::{On, TestApp, quick};
 use lingua_lab::speech::{Codec, Mark, Signal};
-use lingua_lab::{Behaviour, FakeNode, NodeOptions, RedisServer, Speaker, SpeakerOptions};
+use lingua_lab::{
+    Behaviour, FakeNode, FaultProxy, NodeOptions, RedisServer, Speaker, SpeakerOptions,
+};
 use process::Lingua;
 use serde_json::json;
 use tokio::time::Instant;
@@ -225,4 +227,60 @@ async fn an_instance_that_starts_on_a_store_that_lost_everything_is_understood_b
         assert!(began.elapsed() < Duration::from_secs(20), "nobody understands the node");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ending_that_was_told_and_did_not_arrive_goes_along_to_another_instance() {
+    let redis = RedisServer::start().await.unwrap();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--store", &redis.url()];
+    let (one, two) = (Lingua::start(&args), Lingua::start(&args));
+    let node = node(format!("ws://{}/ws/node", one.address()), 300).await;
+    let way = FaultProxy::start(one.address()).await.unwrap();
+    let mut client = speaker(format!("ws://{}/ws/session", way.addr())).await;
+    client.marked_sentence(mark(0), 300).await.unwrap();
+    client.next_of("audio_ack").await.unwrap();
+    // From here on the client hears nothing, and the scheduler does not know.
+    way.black_hole_downstream();
+    while node.stats().done == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    client.options_mut().url = format!("ws://{}/ws/session", two.address());
+    assert_eq!(client.resume().await.unwrap().recovered, Some(true));
+    let ending = client.ending().await.unwrap();
+    assert_eq!((ending.kind(), ending.index()), ("translation_result", Some(0)), "{ending:?}");
+    client.report().ensure_clean().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ending_that_died_with_its_instance_holds_nobody_up_until_its_deadline() {
+    let redis = RedisServer::start().await.unwrap();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--store", &redis.url()];
+    let (one, two) = (Lingua::start(&args), Lingua::start(&args));
+    let node = node(format!("ws://{}/ws/node", two.address()), 300).await;
+    let way = FaultProxy::start(one.address()).await.unwrap();
+    let mut client = speaker(format!("ws://{}/ws/session", way.addr())).await;
+    let began = Instant::now();
+    let mut index = 0;
+    while node.stats().running == 0 {
+        // Until the instance has heard of the node, there is none.
+        client.marked_sentence(mark(index), 300).await.unwrap();
+        index += 1;
+        let known = client.until(|m| m.is_ending() || m["event"] == "NODE_ACCEPTED").await.unwrap();
+        assert!(!known.is_ending() || began.elapsed() < Duration::from_secs(5));
+    }
+    client.next_of("audio_ack").await.unwrap();
+    way.black_hole_downstream();
+    while node.stats().done == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    one.signal("KILL");
+    client.options_mut().url = format!("ws://{}/ws/session", two.address());
+    assert_eq!(client.resume().await.unwrap().recovered, Some(true));
+    let began = Instant::now();
+    let ending = client.endings_within(1, Duration::from_secs(8)).await.unwrap().remove(0);
+    assert_eq!(ending.kind(), "missing_result", "{ending:?}");
+    assert!(began.elapsed() < Duration::from_secs(8));
+    client.report().ensure_clean().unwrap();
 }

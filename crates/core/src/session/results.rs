@@ -367,6 +367,19 @@ impl<R> Window<R> {
         self.release_audio(out);
     }
 
+    /// Endings that the client may not have seen, in no particular order.
+    pub fn unseen(&self) -> impl Iterator<Item = (ResultKey, &Ending<R>)> {
+        let told = self.told.iter().map(|told| (told.key, &told.ending));
+        let waiting = self.open.iter().flat_map(|open| {
+            let lanes = (0..).map(Lane).zip(&open.lanes);
+            lanes.filter_map(|(lane, state)| match &state.progress {
+                Progress::Ended(ending) => Some((ResultKey { index: open.index, lane }, ending)),
+                Progress::Waiting | Progress::Told => None,
+            })
+        });
+        told.chain(waiting)
+    }
+
     /// Keeps no more than so many bytes of endings that were told.
     pub fn forget_beyond(&mut self, bytes: usize, size: impl Fn(&R) -> usize) {
         let of = |told: &Delivery<R>| match &told.ending {

@@ -21,6 +21,9 @@ const FIND_SESSION: Duration = Duration::from_secs(60);
 /// Between two looks for a session's owner.
 const LOOK: Duration = Duration::from_millis(300);
 
+/// Looks for a session that an ending was sent after.
+const ARRIVAL_LOOKS: u32 = 10;
+
 /// How long an instance that has the job may take to say so after its node came here.
 const ADOPTION: Duration = Duration::from_millis(1_500);
 
@@ -173,8 +176,16 @@ impl Cluster {
                 }
                 PeerEnded::Cancelled { reason } => Ended::Cancelled(reason),
             };
-            // If it is not here any more either, its deadline ends it.
-            let _ = cluster.sessions.tell_job(&session, job, ended);
+            // Its client may just be coming back. If it is not here any more either, its deadline
+            // ends it.
+            let mut ended = ended;
+            for _ in 0..ARRIVAL_LOOKS {
+                match cluster.sessions.tell_job(&session, job, ended) {
+                    Ok(()) => return,
+                    Err(news) => ended = news,
+                }
+                tokio::time::sleep(LOOK).await;
+            }
         });
     }
 }

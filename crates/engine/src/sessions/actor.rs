@@ -153,6 +153,9 @@ impl Actor {
             Bye::new(1011, "the scheduler made a mistake with this session")
         });
         let taken = left == Left::Taken;
+        if taken {
+            self.hand_over();
+        }
         for open in self.open.iter().filter(|open| !(taken && open.accepted)) {
             open.cancel("session_over");
         }
@@ -162,6 +165,12 @@ impl Actor {
             drop(self);
             line.end(bye).await;
         }
+    }
+
+    /// What came and was not read; nothing more comes.
+    pub(super) fn rest_of_mail(&mut self) -> Vec<ToSession> {
+        self.mailbox.close();
+        std::iter::from_fn(|| self.mailbox.try_recv().ok()).map(|mail| *mail).collect()
     }
 
     /// What the next owner needs, as the store keeps it.

@@ -22,7 +22,7 @@ use super::mail::Observer;
 use super::saving::SavedJob;
 use super::words::{About, Action, Detail, Manner, Step, ToClient};
 use crate::dispatch::Job;
-use crate::job::{JobSpec, Refusal, Work};
+use crate::job::{Ended, JobSpec, Refusal, Work};
 
 /// Endings that a client may have missed beyond those that are kept, and hears of; one that names
 /// no last index after hours of talk has seen the older ones.
@@ -34,6 +34,13 @@ pub(super) struct Answer {
     job: JobId,
     trace_id: Arc<str>,
     body: Bytes,
+}
+
+impl Answer {
+    /// The ending that it was made of.
+    pub fn ended(&self) -> (JobId, Ended) {
+        (self.job, Ended::Done(self.body.clone()))
+    }
 }
 
 /// A job whose ending is not told.
