@@ -4,7 +4,7 @@
 //! Three minutes and two by default; `LINGUA_CHAOS_SECONDS=1800` for the long form, on Sentinel too.
 //! `LINGUA_CHAOS_SEED` draws the faults of an earlier run again. The seed and the directory with all
 //! that was written down are printed, and the directory is kept if a promise was broken.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic, and tell why")]
 
 use std::process::Command;
 use std::sync::Mutex;

@@ -133,7 +133,7 @@ impl Files {
         assert_eq!((verdict.count(promise), verdict.violations()), (times, times), "{verdict}");
     }
 
-    fn is_clean(self) -> Verdict {
+    fn clean(self) -> Verdict {
         let verdict = self.verdict();
         assert!(verdict.is_clean(), "{verdict}");
         verdict
@@ -148,7 +148,7 @@ fn a_run_that_keeps_everything_is_clean_and_counted() {
     files.misses(3.0, 1);
     files.talks(4.0, 2);
     files.drain(5.0, 30.0, Some(0));
-    let verdict = files.is_clean();
+    let verdict = files.clean();
     assert_eq!((verdict.said, verdict.results, verdict.jobs), (3, 2, 2));
     assert_eq!(verdict.missing["gap_timeout"], 1);
     assert!(verdict.to_string().contains("no promise was broken"));
@@ -161,7 +161,7 @@ fn a_third_job_on_two_slots_is_found_and_one_that_was_stopped_does_not_count() {
     files.takes(1.1, "b", 1);
     files.node.push(line(1.2, "cancelled", json!({ "job": "a", "attempt": 1 })));
     files.takes(1.3, "c", 1);
-    files.is_clean();
+    files.clean();
 
     let mut files = Files::new();
     ["a", "b", "c"].iter().for_each(|job| files.takes(1.0, job, 1));
@@ -180,7 +180,7 @@ fn what_a_killed_node_had_no_longer_counts() {
     ["a", "b"].iter().for_each(|job| files.takes(1.0, job, 1));
     files.node.push(line(2.0, "begun", json!({})));
     ["c", "d"].iter().for_each(|job| files.takes(3.0, job, 1));
-    files.is_clean();
+    files.clean();
 }
 
 #[test]
@@ -231,16 +231,16 @@ fn a_late_ending_is_found_unless_it_was_held_up() {
         files.misses(at, 0);
         files
     };
-    late(76.2).is_clean();
+    late(76.2).clean();
     late(77.0).breaks(Promise::OneEnding, 1);
     let mut held_up = late(77.0);
     held_up.fault(10.0, 15.0, 0, json!({ "kind": "stop_scheduler", "scheduler": 0 }));
-    held_up.is_clean();
+    held_up.clean();
     let mut away = Files::new();
     away.says(1.0, 0);
     away.opened(50.0, 2, 1, Some(true));
     away.misses(120.0, 0);
-    away.is_clean();
+    away.clean();
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_session_may_take_sentences_along_only_if_the_store_lost_data() {
     abandoned().breaks(Promise::OneEnding, 1);
     let mut lost = abandoned();
     lost.fault(2.0, 2.0, 0, json!({ "kind": "flush_all" }));
-    assert_eq!(lost.is_clean().abandoned, 1);
+    assert_eq!(lost.clean().abandoned, 1);
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn the_result_of_a_replaced_attempt_is_found() {
         files.hears(3.0, 0, 0, 1.2);
         files
     };
-    replaced(1.9).is_clean();
+    replaced(1.9).clean();
     replaced(2.5).breaks(Promise::Fencing, 1);
 }
 
@@ -291,12 +291,12 @@ fn words_on_an_old_connection_are_found_once_its_owner_should_know() {
         files.speaker.push(line(20.0, "old_connection", word));
         files
     };
-    assert_eq!(old(2.5).is_clean().old_words, 0);
-    assert_eq!(old(6.0).is_clean().old_words, 1);
+    assert_eq!(old(2.5).clean().old_words, 0);
+    assert_eq!(old(6.0).clean().old_words, 1);
     old(9.0).breaks(Promise::SingleOwner, 1);
     let mut stopped = old(9.0);
     stopped.fault(2.0, 18.0, 0, json!({ "kind": "stop_scheduler", "scheduler": 0 }));
-    stopped.is_clean();
+    stopped.clean();
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn once_all_is_healed_every_sentence_has_a_result_and_every_node_a_job() {
     };
     let mut good = quiet();
     good.talks(11.0, 0);
-    assert_eq!(good.is_clean().quiet_said, 1);
+    assert_eq!(good.clean().quiet_said, 1);
     let mut missing = quiet();
     missing.talks(11.0, 0);
     missing.says(13.0, 1);
@@ -351,7 +351,7 @@ fn recovery_is_measured_from_the_kill_or_the_end_of_the_sentence() {
     files.says(14.0, 0);
     files.works(14.2, 0, 1);
     files.hears(15.1, 0, 0, 14.2);
-    let recovery = files.is_clean().recovery;
+    let recovery = files.clean().recovery;
     assert_eq!((recovery.kills, recovery.alone), (1, 1));
     assert_eq!(recovery.sessions_back, Times::of(vec![SECOND * 3 / 10]));
     assert_eq!(recovery.sessions_work_alone.share_ms(0.99), 1_000);
@@ -377,11 +377,11 @@ fn a_sentence_lost_by_a_kill_alone_is_found_and_one_that_is_said_again_is_not_lo
         files.hears(15.0, if again { 2 } else { 1 }, 1, 14.2);
         files
     };
-    killed(true).is_clean();
+    killed(true).clean();
     killed(false).breaks(Promise::Resumed, 1);
     let mut beside = killed(false);
     beside.fault(9.0, 9.0, 1, json!({ "kind": "flush_all" }));
-    beside.is_clean();
+    beside.clean();
 }
 
 #[test]
