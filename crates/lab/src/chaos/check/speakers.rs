@@ -18,8 +18,9 @@ use crate::speech::Mark;
 /// An older owner learns with its next renewal that it is none any more.
 const OWNER_LEARNS_WITHIN_MS: u64 = 4_250;
 
-/// How long before the end of a session a loss of the store's data can be its cause.
-const LOSS_EXPLAINS_US: u64 = 90_000_000;
+/// How long before the end of a session a loss of the store's data can be its cause: by then its owner
+/// has saved it again.
+const LOSS_EXPLAINS_US: u64 = 20_000_000;
 
 struct Speaker<'a> {
     name: &'a str,
