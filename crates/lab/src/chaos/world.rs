@@ -2,7 +2,7 @@
 //! wires between them.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::plan::Wire;
 use super::process::Process;
 use super::servers::Servers;
 use super::{DRAIN_LIMIT, MANIFEST, STORY};
-use crate::ports::{free_port, loopback};
+use crate::ports::loopback;
 use crate::{FaultProxy, HttpClient, Journal};
 
 /// A scheduler that was killed keeps its name in the store for some seconds, and is refused as long.
@@ -65,9 +65,13 @@ impl World {
             .with_context(|| format!("cannot make {}", options.dir.display()))?;
         let story = Journal::append(&options.dir.join(STORY))?;
         let servers = Servers::start(options.store).await?;
+        // Held until all proxies have ports of their own, or one of them would get this one.
+        let mut held = Vec::new();
         let mut schedulers = Vec::new();
         for _ in 0..options.schedulers {
-            let address = loopback(free_port()?);
+            let port = TcpListener::bind(loopback(0))?;
+            let address = port.local_addr()?;
+            held.push(port);
             let store_wire = match servers.single() {
                 Some(server) => Some(FaultProxy::start(server.addr()).await?),
                 None => None,
@@ -101,6 +105,7 @@ impl World {
             speakers: Vec::new(),
         };
         world.write_manifest()?;
+        drop(held);
         for index in 0..world.schedulers.len() {
             world.start_scheduler(index, true).await?;
         }
