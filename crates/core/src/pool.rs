@@ -200,6 +200,15 @@ impl Fleet {
         self.loads[ix as usize].set_latency(about.latency_ms);
     }
 
+    /// The node has had nothing to do for a while: what its last jobs took counts for half. Otherwise
+    /// one that was slow once would never be asked again while quicker ones are idle.
+    pub fn fade(&mut self, id: &NodeId) {
+        let Some(ix) = self.index_of(id) else { return };
+        let about = self.abouts[ix as usize].as_mut().expect(THERE);
+        about.latency_ms = about.latency_ms.map(|ms| ms / 2);
+        self.loads[ix as usize].set_latency(about.latency_ms);
+    }
+
     /// One member of the pool, each with the same chance, full or not.
     pub fn pick(&mut self, route: Route, speech: bool, chance: u64) -> Option<Node<'_>> {
         let (at, _) = self.pool_of(route, speech)?;

@@ -55,6 +55,11 @@ impl FleetView {
         self.0.lock().took(id, latency_ms);
     }
 
+    /// The node has had nothing to do for a while.
+    pub(crate) fn fade(&self, id: &NodeId) {
+        self.0.lock().fade(id);
+    }
+
     /// What is missing for the job, as a sentence.
     pub fn missing(&self, need: &Need) -> String {
         match self.0.lock().shortage(need) {

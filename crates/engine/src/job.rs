@@ -13,6 +13,7 @@ use lingua_core::select::Heard;
 use lingua_core::{JobId, NodeId, SessionId, SessionKey, TurnId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use crate::cluster::remote::Ears;
 use crate::dispatch::JobEvent;
@@ -127,6 +128,9 @@ pub struct Assign {
     pub turn: String,
     /// Epoch milliseconds after which nobody wants the answer.
     pub deadline_ms: u64,
+    /// Not to be sent later: whoever has the job gives this attempt up then, and its slot may be
+    /// another's soon after.
+    pub send_by: Instant,
     /// What is to be done.
     pub work: Arc<Work>,
     /// Whom to tell that it is on the wire.
@@ -138,6 +142,12 @@ pub struct Assign {
 pub struct Receipt(pub(crate) Option<Ears>);
 
 impl Assign {
+    /// Whether it must not be sent any more. A process that was stopped for a while finds such ones
+    /// when it goes on.
+    pub fn is_late(&self) -> bool {
+        Instant::now() > self.send_by
+    }
+
     /// Whether anybody waits to hear that it is on the wire.
     pub fn wants_receipt(&self) -> bool {
         self.receipt.0.is_some()

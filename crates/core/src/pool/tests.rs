@@ -299,6 +299,19 @@ fn own_placements_count_at_once_and_a_refusal_carries_the_truth() {
 }
 
 #[test]
+fn what_was_slow_once_fades() {
+    let mut fleet = fleet(1, 1);
+    fleet.fade(&id("n0"));
+    assert_eq!(fleet.get(&id("n0")).unwrap().latency_ms(), None);
+    fleet.took(&id("n0"), 8_000);
+    for left in [4_000, 2_000, 1_000] {
+        fleet.fade(&id("n0"));
+        assert_eq!(fleet.get(&id("n0")).unwrap().latency_ms(), Some(left));
+    }
+    fleet.fade(&id("nobody"));
+}
+
+#[test]
 fn latency_follows_the_latest_jobs() {
     let mut fleet = fleet(1, 1);
     fleet.took(&id("n0"), 800);

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use lingua_store::Instance;
 use lingua_store::bus::{Delivery, Inherit};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-use super::post::Returned;
+use super::post::{LIVE_FOR, Returned};
 use super::words::{Batch, PeerEvent, PeerResult, PeerWord, RemoteAssign};
 use super::{Cluster, Inflow};
 use crate::dispatch::JobEvent;
@@ -61,24 +62,26 @@ impl Cluster {
                 if unknown > 0 {
                     tracing::debug!(from = %delivery.from, unknown, "words of another version");
                 }
+                // Counted by the store's clock, since it was sent.
+                let age = LIVE_FOR.saturating_sub(delivery.live_for);
                 for word in words {
-                    self.on_word(&delivery.from, word);
+                    self.on_word(&delivery.from, word, age);
                 }
             }
             Err(error) => tracing::warn!(from = %delivery.from, %error, "an envelope is no use"),
         }
     }
 
-    fn on_word(self: &Arc<Self>, from: &Instance, word: PeerWord) {
+    fn on_word(self: &Arc<Self>, from: &Instance, word: PeerWord, age: Duration) {
         match word {
-            PeerWord::Assign(remote) => self.on_assign(from, *remote),
+            PeerWord::Assign(remote) => self.on_assign(from, *remote, age),
             PeerWord::Adopt(remote) => {
                 self.nodes.adopt_for(from, &remote);
             }
             PeerWord::Cancel { node, epoch, job, attempt, reason } => {
-                self.give_up_fetching((self.shared.secret.masked(job), attempt));
-                let reason = known_reason(&reason);
-                self.nodes.tell_for(&node, epoch, ToNode::Cancel { job, attempt, reason });
+                let job = self.shared.secret.masked(job);
+                self.give_up_fetching((job, attempt));
+                self.nodes.cancel_for(from, &node, epoch, &job, attempt, known_reason(&reason));
             }
             PeerWord::ResultAck { node, epoch, job, attempt } => {
                 self.nodes.tell_for(&node, epoch, ToNode::ResultAck { job, attempt });
@@ -109,9 +112,12 @@ impl Cluster {
         }
     }
 
-    fn on_assign(self: &Arc<Self>, from: &Instance, remote: RemoteAssign) {
+    fn on_assign(self: &Arc<Self>, from: &Instance, remote: RemoteAssign, age: Duration) {
+        let timing = &self.shared.settings.timing;
+        let patience = Duration::from_millis(timing.send_ms + timing.ack_ms);
+        let send_by = Instant::now() + patience.saturating_sub(age);
         let Some(audio) = remote.audio.clone() else {
-            return self.put_on_node(from, remote, Bytes::new());
+            return self.put_on_node(from, remote, Bytes::new(), send_by);
         };
         let key = (self.shared.secret.masked(remote.job), remote.attempt);
         self.fetching.lock().insert(key, false);
@@ -126,15 +132,18 @@ impl Cluster {
                 // Dropped when it is placed, or not.
                 let _ = before.await;
             }
-            let unwanted = cluster.fetching.lock().remove(&key).unwrap_or(false);
+            // Held until it is on the node: a word that gives it up comes before or after that.
+            let mut fetching = cluster.fetching.lock();
+            let unwanted = fetching.remove(&key).unwrap_or(false);
             match fetched {
-                _ if unwanted => {}
-                Ok(audio) => cluster.put_on_node(&from, remote, audio),
+                _ if unwanted => cluster.nodes.unsent_for(&from, &remote),
+                Ok(audio) => cluster.put_on_node(&from, remote, audio, send_by),
                 Err(error) => {
                     tracing::info!(from = %from, error, "the speech of a job could not be fetched");
                     cluster.not_sent(&from, &remote);
                 }
             }
+            drop(fetching);
             let mut turns = cluster.turns.lock();
             if turns.get(&turn).is_some_and(|(last, _)| *last == key.0) {
                 turns.remove(&turn);
@@ -149,9 +158,9 @@ impl Cluster {
         }
     }
 
-    fn put_on_node(&self, from: &Instance, remote: RemoteAssign, audio: Bytes) {
+    fn put_on_node(&self, from: &Instance, remote: RemoteAssign, audio: Bytes, send_by: Instant) {
         let refusal = self.refusal(&remote);
-        if self.nodes.assign_for(from, remote, audio).is_err() {
+        if self.nodes.assign_for(from, remote, audio, send_by).is_err() {
             let _ = self.shared.post.send(from, refusal);
         }
     }

@@ -27,7 +27,7 @@ const LINE: usize = 4_096;
 const BATCH: usize = 64;
 
 /// After so long nobody waits for a word any more: the jobs it is about have looked elsewhere.
-const LIVE_FOR: Duration = Duration::from_secs(10);
+pub(crate) const LIVE_FOR: Duration = Duration::from_secs(10);
 
 /// Words that came back and wait for somebody to deal with them.
 const BOUNCED: usize = 4_096;

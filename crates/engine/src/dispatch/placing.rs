@@ -473,6 +473,8 @@ impl Run {
         let now_ms = shared.clock.now().as_millis();
         let events = Ears::Here(self.ears.clone());
         let acks = slot.node.lock().link.as_ref().is_some_and(|link| link.supports.ack);
+        let timing = &shared.settings.timing;
+        let placing = self.step(timing.send_ms + timing.ack_ms).unwrap_or_default();
         let assign = Assign {
             job: wire,
             attempt: token.attempt,
@@ -480,6 +482,7 @@ impl Run {
             session,
             turn: turn.clone(),
             deadline_ms: now_ms + millis(left),
+            send_by: now + placing,
             work: Arc::clone(&self.spec.work),
             receipt: Receipt((!acks).then(|| events.clone())),
         };
@@ -504,8 +507,6 @@ impl Run {
                 return Asked::Refused;
             }
         };
-        let timing = &shared.settings.timing;
-        let placing = self.step(timing.send_ms + timing.ack_ms).unwrap_or_default();
         let due = now + placing;
         let hedge = !self.tries.is_empty();
         self.placed(&node.id, token.attempt, source, now_ms);

@@ -512,7 +512,9 @@ impl Run {
         let job = self.d.shared.secret.masked(self.job.id);
         let cancel = ToNode::Cancel { job, attempt: live.attempt(), reason };
         let told = live.slot.node.tell(cancel);
-        if told && live.supports.cancel {
+        // The instance of a node elsewhere gives the slot back once it has told the node.
+        let here = live.slot.node.lock().elsewhere.is_none();
+        if told && here && live.supports.cancel {
             live.slot.release().await;
         } else {
             live.slot.leave();

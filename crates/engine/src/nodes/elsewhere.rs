@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lingua_core::node::Health;
-use lingua_core::{JobId, NodeId};
+use lingua_core::{JobId, LeaseToken, NodeId};
 use lingua_store::Instance;
 use lingua_store::nodes::NodeRecord;
 use tokio::time::Instant;
@@ -22,6 +22,7 @@ use crate::cluster::words::{PeerWord, RemoteAdopt, RemoteAssign};
 use crate::dispatch::JobEvent;
 use crate::job::{Assign, Receipt, ToNode};
 use crate::secret::token_name;
+use crate::tasks;
 
 impl Nodes {
     /// What the store says of a node of another instance.
@@ -135,7 +136,11 @@ impl Nodes {
         from: &Instance,
         remote: RemoteAssign,
         audio: Bytes,
+        send_by: Instant,
     ) -> Result<(), Refused> {
+        if send_by < Instant::now() {
+            return Err(Refused);
+        }
         let job = self.shared.secret.masked(remote.job);
         let node = self.get(&remote.node).ok_or(Refused)?;
         let acks = {
@@ -168,6 +173,7 @@ impl Nodes {
             session: remote.session,
             turn: remote.turn,
             deadline_ms: remote.deadline_ms,
+            send_by,
             work: Arc::new(work),
             receipt: Receipt((!acks).then_some(ears)),
         };
@@ -208,6 +214,62 @@ impl Nodes {
             true => node.forget(job, attempt),
             false => drop(node.disown(job, attempt)),
         }
+    }
+
+    /// Another instance gives an attempt up. The slot of a node that obeys is given back here, behind
+    /// the word on its connection: whoever gets it next is behind that word too.
+    pub(crate) fn cancel_for(
+        self: &Arc<Self>,
+        from: &Instance,
+        id: &NodeId,
+        epoch: u64,
+        job: &JobId,
+        attempt: u32,
+        reason: &'static str,
+    ) {
+        let Some(node) = self.get(id) else { return };
+        let obeys = {
+            let inner = node.lock();
+            if inner.elsewhere.is_some() || inner.epoch != epoch {
+                return;
+            }
+            inner.link.as_ref().is_some_and(|link| link.supports.cancel)
+        };
+        let masked = self.shared.secret.masked(*job);
+        let told = node.tell(ToNode::Cancel { job: masked, attempt, reason });
+        let held = {
+            let mut inner = node.lock();
+            let known = inner.held.get(job).filter(|held| held.attempt == attempt);
+            let theirs = known.is_some_and(|held| held.job.as_ref().is_none_or(Ears::are_far));
+            (told && obeys && theirs).then(|| inner.held.remove(job)).flatten()
+        };
+        if let Some(held) = held {
+            self.give_back_for(from, &node, held.token);
+        }
+    }
+
+    /// An attempt of another instance was given up before it was sent.
+    pub(crate) fn unsent_for(self: &Arc<Self>, from: &Instance, remote: &RemoteAssign) {
+        let job = self.shared.secret.masked(remote.job);
+        let node = self.get(&remote.node);
+        if let Some((node, token)) = node.zip(lease_of(job, remote.attempt, &remote.token)) {
+            self.give_back_for(from, &node, token);
+        }
+    }
+
+    /// Gives the slot of another instance's attempt back, and tells that instance, which may have
+    /// somebody in line for it.
+    fn give_back_for(self: &Arc<Self>, from: &Instance, node: &Arc<NodeState>, token: LeaseToken) {
+        let (nodes, node, from) = (Arc::clone(self), Arc::clone(node), from.clone());
+        tasks::start(async move {
+            if let Err(error) = nodes.shared.store.slots.release(&node.id, token).await {
+                tracing::debug!(node.id = %node.id, %error, "a slot is left to lapse");
+                return;
+            }
+            let freed = PeerWord::SlotFreed { node: node.id.clone() };
+            let _ = nodes.shared.post.send(&from, freed);
+            nodes.refresh(&node);
+        });
     }
 
     /// Tells a node here something, if it is meant for its present connection.

@@ -24,6 +24,9 @@ const TICK: Duration = Duration::from_millis(250);
 /// How often the slots of a node are counted while others hold some of them.
 const RECOUNT_EVERY: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether a node rests, and whether its slots are counted right.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
 /// A node that has been gone for so long is forgotten.
 pub(crate) const FORGET_AFTER: Duration = Duration::from_secs(600);
 
@@ -294,7 +297,7 @@ impl Nodes {
         let now = Instant::now();
         let mut counts = [0i64; lingua_core::node::Health::ALL.len()];
         for node in self.all() {
-            let (changed, forget, freed) = {
+            let (changed, forget, freed, (look, rests), held) = {
                 let mut inner = node.lock();
                 let mut changed = false;
                 let here = inner.elsewhere.is_none();
@@ -323,7 +326,9 @@ impl Nodes {
                 if here {
                     counts[inner.health() as usize] += 1;
                 }
-                (changed, gone && inner.held.is_empty(), freed)
+                let looked = inner.look(now, LOOK_EVERY);
+                let held = inner.held.len();
+                (changed, gone && held == 0, freed, looked, held)
             };
             for _ in 0..freed {
                 self.slot_came_back(&node);
@@ -331,6 +336,13 @@ impl Nodes {
             if changed {
                 self.refresh(&node);
                 self.sync(&node);
+            }
+            if rests {
+                self.shared.fleet.fade(&node.id);
+            }
+            // Whatever went wrong on the way, a slot that nobody has does not count as taken for long.
+            if look && self.shared.fleet.used(&node.id) as usize > held {
+                self.recount(&node);
             }
             if forget {
                 self.forget(&node);

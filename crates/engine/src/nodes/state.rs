@@ -71,6 +71,8 @@ pub(crate) struct Inner {
     pub detail: Arc<NodeDetail>,
     pub done: u64,
     pub failed: u64,
+    /// How many jobs had ended when it was last looked whether it rests, and when that was.
+    pub rested: (u64, Instant),
     /// When it lost its connection.
     pub gone_at: Option<Instant>,
     /// Another instance has its connection, and this is what that one says of it.
@@ -241,6 +243,7 @@ impl Inner {
             detail: Arc::default(),
             done: 0,
             failed: 0,
+            rested: (0, now),
             gone_at: Some(now),
             elsewhere: None,
         }
@@ -330,6 +333,16 @@ impl Inner {
             let (node, job) = (there.node.clone(), *job);
             let _ = there.say(PeerWord::Forget { node, job, attempt, over });
         }
+    }
+
+    /// Looks now and then at the node. Says whether it is time, and whether nothing ended since.
+    pub fn look(&mut self, now: Instant, every: Duration) -> (bool, bool) {
+        let (ended, at) = self.rested;
+        if now - at < every {
+            return (false, false);
+        }
+        self.rested = (self.done + self.failed, now);
+        (true, ended == self.rested.0)
     }
 
     /// Notes a sign of life.

@@ -223,6 +223,12 @@ impl NodeSocket {
             Some(ToNode::Blocked) => {
                 return Err(Close::new(1008, "an administrator blocked this node"));
             }
+            Some(ToNode::Assign(assign)) if assign.is_late() => {
+                if let Some(connection) = &self.present.connection {
+                    self.engine.nodes.send_failed(connection, assign.job, assign.attempt);
+                }
+                return Ok(());
+            }
             Some(ToNode::ResultAck { .. }) if !self.supports.result_ack => return Ok(()),
             Some(message) => message,
         };

@@ -149,7 +149,7 @@ impl TestApp {
             Some((view.health, view.open_slots, view.overloaded, view.profile, view.missing_models))
         };
         let same = || seen(self) == seen(self.of_nodes());
-        let _ = wait_until(Duration::from_secs(2), same).await;
+        let _ = wait_until(Duration::from_secs(5), same).await;
     }
 
     /// Slots taken on a node, by the store's word.

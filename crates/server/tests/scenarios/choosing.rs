@@ -160,6 +160,7 @@ pub async fn the_parts_of_a_turn_prefer_one_node(on: On) {
     }
     first.cancel("seen");
     crate::app::jobs::ended(&first).await;
+    super::until_used(&app, bound.as_str(), 0).await;
     // The bound node is gone: another one takes over.
     nodes.retain(|node| node.node_id() != bound.as_str());
     eventually("it is gone", || !view(&app, bound.as_str()).connected).await;

@@ -85,6 +85,10 @@ pub(super) async fn deliver(
             }
             // The answer to its call has told it already.
             ToNode::ResultAck { .. } => continue,
+            ToNode::Assign(assign) if assign.is_late() => {
+                nodes.send_failed(&connection, assign.job, assign.attempt);
+                continue;
+            }
             ToNode::Assign(_) => AT_ONCE - 1,
             // Not before what it is about.
             _ => 0,

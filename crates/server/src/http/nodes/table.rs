@@ -118,6 +118,9 @@ impl HttpNodes {
                 }
                 // The answer to its call has told it already.
                 Ok(Some(ToNode::ResultAck { .. })) => {}
+                Ok(Some(ToNode::Assign(assign))) if assign.is_late() => {
+                    engine.nodes.send_failed(&node.connection, assign.job, assign.attempt);
+                }
                 Ok(Some(message)) => {
                     let mut text = String::new();
                     render(&message, SUPPORTS, &mut text);

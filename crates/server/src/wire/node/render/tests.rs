@@ -32,6 +32,7 @@ fn assign(work: Work) -> ToNode {
         session: SessionId::new("s-1").unwrap(),
         turn: "turn".into(),
         deadline_ms: 99,
+        send_by: tokio::time::Instant::now(),
         work: Arc::new(work),
         receipt: Receipt::default(),
     }))
