@@ -240,6 +240,12 @@ impl Dispatcher {
         self.waiting.length(route, speech)
     }
 
+    /// Jobs in line by direction, the longest lines first.
+    pub(crate) fn lines(&self) -> Vec<(String, u64)> {
+        let lines = self.waiting.lines().into_iter();
+        lines.map(|(route, length)| (route.to_string(), length as u64)).collect()
+    }
+
     /// Runs until the engine ends: those in line look again now and then.
     pub(crate) async fn watch_lines(self: Arc<Self>) {
         let mut tick = tokio::time::interval(Duration::from_millis(250));

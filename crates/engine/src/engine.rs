@@ -26,6 +26,8 @@ use crate::secret::Secret;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::snapshot::Board;
+use crate::snapshot::failures::Failures;
 use crate::tasks;
 
 /// One scheduler process. Cheap to clone; the last clone ends its clockwork.
@@ -40,6 +42,8 @@ pub struct Engine {
     pub sessions: Arc<Sessions>,
     /// Audio handed in ahead of its job.
     pub audio: Arc<Audio>,
+    /// How everything stands.
+    pub board: Arc<Board>,
     cluster: Arc<Cluster>,
     leader: Arc<Leader>,
     draining: Arc<AtomicBool>,
@@ -101,6 +105,7 @@ impl Engine {
             metrics,
             post,
             strays,
+            failures: Failures::default(),
         });
         let nodes = Arc::new(Nodes::new(Arc::clone(&shared), Arc::clone(&waiting)));
         let jobs = Arc::new(Dispatcher::new(Arc::clone(&shared), Arc::clone(&nodes), waiting));
@@ -111,6 +116,16 @@ impl Engine {
             shared.chance,
             Arc::clone(&shared.metrics),
         );
+        let draining = Arc::<AtomicBool>::default();
+        let board = Board::new(
+            Arc::clone(&shared),
+            Arc::clone(&nodes),
+            Arc::clone(&jobs),
+            Arc::clone(&sessions),
+            Arc::clone(&leader),
+            Arc::clone(&draining),
+        );
+        let maker = Arc::clone(&board);
         let sweeper = Arc::clone(&jobs);
         let tidied = shared.store.clone();
         let clockwork = Clockwork(Mutex::new(vec![
@@ -125,6 +140,13 @@ impl Engine {
                 "janitor",
                 Arc::clone(&leader).run(Task::Janitor, move |_| janitor::tidy(tidied.clone())),
             ),
+            tasks::spawn("figures", Arc::clone(&board).say()),
+            tasks::spawn(
+                "snapshot",
+                Arc::clone(&leader)
+                    .run(Task::Snapshot, move |mandate| Arc::clone(&maker).aggregate(mandate)),
+            ),
+            tasks::spawn("readers", Arc::clone(&board).read()),
             tasks::spawn("sessions", Arc::clone(&sessions).keep()),
         ]));
         let cluster = Cluster::new(
@@ -144,7 +166,8 @@ impl Engine {
             nodes,
             jobs,
             sessions,
-            draining: Arc::default(),
+            board,
+            draining,
             clockwork: Arc::new(clockwork),
         }
     }
@@ -154,6 +177,7 @@ impl Engine {
     pub async fn join(&self, address: &str, fetch: Arc<dyn Fetch>) -> Result<(), JoinError> {
         self.shared.post.set_fetch(fetch);
         self.cluster.join(address).await?;
+        self.board.set_address(address);
         let cluster = || Arc::clone(&self.cluster);
         self.clockwork.0.lock().extend([
             tasks::spawn("presence", cluster().present(address.to_owned())),
@@ -229,6 +253,7 @@ impl Engine {
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
         self.leader.drain();
+        self.board.drain();
     }
 
     /// Lets what is open come to its end, at most for as long as the settings say; then gives up

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use lingua_core::eligibility::{Need, Route, Standing, WhyNot, why_not};
 use lingua_core::node::{Health, NmtPairs, NodeProfile};
-use lingua_core::{Lang, NodeId, TenantId};
+use lingua_core::{InstanceId, Lang, NodeId, TenantId};
 use tokio::time::Instant;
 
+use crate::dispatch::Dispatcher;
 use crate::engine::Engine;
+use crate::fleet::FleetView;
 use crate::nodes::{BreakerView, NodeDetail, Order, Supports};
 
 /// Pairs shown at once; a fleet with more is told by the pairs that most nodes serve.
@@ -21,7 +23,9 @@ pub struct NodeView {
     pub id: NodeId,
     /// Where it is in its life, by everybody's word.
     pub health: Health,
-    /// It has a connection to this instance.
+    /// The instance that has its connection, if that is another one.
+    pub instance: Option<InstanceId>,
+    /// It has a connection to this instance, or to that one.
     pub connected: bool,
     /// Its heartbeat is not overdue.
     pub fresh: bool,
@@ -93,6 +97,7 @@ impl Engine {
         let mut view = NodeView {
             id: id.clone(),
             health: inner.health(),
+            instance: inner.there().map(|there| there.owner.id.clone()),
             connected: inner.link.is_some(),
             fresh: inner.elsewhere.is_some() || inner.fresh_until > now,
             overloaded: inner.overloaded,
@@ -124,6 +129,15 @@ impl Engine {
         ids.iter().filter_map(|id| self.node_view(id)).collect()
     }
 
+    /// So many nodes behind `after`, by name, and how many there are in all. Only those are looked at.
+    pub fn node_page(&self, after: Option<&NodeId>, limit: usize) -> (Vec<NodeView>, usize) {
+        let mut ids: Vec<NodeId> = self.nodes.all().iter().map(|node| node.id.clone()).collect();
+        ids.sort_unstable();
+        let behind = ids.partition_point(|id| after.is_some_and(|after| id <= after));
+        let page = ids[behind..].iter().filter_map(|id| self.node_view(id)).take(limit);
+        (page.collect(), ids.len())
+    }
+
     /// What would make the node useful: directions that are asked for and that nobody, or too few,
     /// serve, each with what the node lacks for it.
     pub fn wanted_of(&self, profile: &NodeProfile) -> Vec<(Route, bool, Vec<WhyNot>)> {
@@ -144,63 +158,67 @@ impl Engine {
         lacking.filter(|(.., why)| !why.is_empty()).collect()
     }
 
-    /// The directed pairs that nodes of this instance serve, with nodes, slots and waiting jobs.
+    /// The directed pairs that nodes serve, with nodes, slots and waiting jobs.
     pub fn pair_views(&self) -> Vec<PairView> {
-        let groups = self.groups();
-        let mut pairs: BTreeMap<(Lang, Lang), PairView> = BTreeMap::new();
-        for group in groups {
-            for (src, tgt) in directions(&group.profile) {
-                if pairs.len() >= MAX_PAIRS && !pairs.contains_key(&(src, tgt)) {
-                    continue;
-                }
-                let pair = pairs.entry((src, tgt)).or_insert_with(|| PairView {
-                    src,
-                    tgt,
-                    nodes: 0,
-                    ready: 0,
-                    speaking: 0,
-                    slots: 0,
-                    free: 0,
-                    waiting: 0,
-                });
-                pair.nodes += group.nodes;
-                pair.ready += group.ready;
-                pair.speaking += if group.profile.tts.serves(&tgt) { group.ready } else { 0 };
-                pair.slots += group.slots;
-                pair.free += group.free;
-            }
-        }
-        for pair in pairs.values_mut() {
-            let route = Route::Directed(pair.src, pair.tgt);
-            pair.waiting = self.jobs.waiting(route, true) + self.jobs.waiting(route, false);
-        }
-        pairs.into_values().collect()
-    }
-
-    /// Nodes with the same abilities together: a large fleet has few kinds.
-    fn groups(&self) -> Vec<Group> {
-        let fleet = self.fleet().lock();
-        let mut groups: HashMap<u64, Group> = HashMap::new();
-        for node in fleet.nodes() {
-            let group = groups.entry(node.version().get()).or_insert_with(|| Group {
-                profile: Arc::clone(node.profile()),
-                nodes: 0,
-                ready: 0,
-                slots: 0,
-                free: 0,
-            });
-            let standing = node.standing();
-            group.nodes += 1;
-            if standing.health == Health::Ready && standing.fresh && !standing.overloaded {
-                group.ready += 1;
-                group.slots += u64::from(node.max());
-                group.free += u64::from(node.max().saturating_sub(node.used()));
-            }
-        }
-        groups.into_values().collect()
+        pair_views(self.fleet(), &self.jobs)
     }
 }
 
+/// The directed pairs that nodes serve, with nodes, slots and the waiting jobs of this instance.
+pub(crate) fn pair_views(fleet: &FleetView, jobs: &Dispatcher) -> Vec<PairView> {
+    let groups = groups(fleet);
+    let mut pairs: BTreeMap<(Lang, Lang), PairView> = BTreeMap::new();
+    for group in groups {
+        for (src, tgt) in directions(&group.profile) {
+            if pairs.len() >= MAX_PAIRS && !pairs.contains_key(&(src, tgt)) {
+                continue;
+            }
+            let pair = pairs.entry((src, tgt)).or_insert_with(|| PairView {
+                src,
+                tgt,
+                nodes: 0,
+                ready: 0,
+                speaking: 0,
+                slots: 0,
+                free: 0,
+                waiting: 0,
+            });
+            pair.nodes += group.nodes;
+            pair.ready += group.ready;
+            pair.speaking += if group.profile.tts.serves(&tgt) { group.ready } else { 0 };
+            pair.slots += group.slots;
+            pair.free += group.free;
+        }
+    }
+    for pair in pairs.values_mut() {
+        let route = Route::Directed(pair.src, pair.tgt);
+        pair.waiting = jobs.waiting(route, true) + jobs.waiting(route, false);
+    }
+    pairs.into_values().collect()
+}
+
+/// Nodes with the same abilities together: a large fleet has few kinds.
+fn groups(fleet: &FleetView) -> Vec<Group> {
+    let fleet = fleet.lock();
+    let mut groups: HashMap<u64, Group> = HashMap::new();
+    for node in fleet.nodes() {
+        let group = groups.entry(node.version().get()).or_insert_with(|| Group {
+            profile: Arc::clone(node.profile()),
+            nodes: 0,
+            ready: 0,
+            slots: 0,
+            free: 0,
+        });
+        let standing = node.standing();
+        group.nodes += 1;
+        if standing.health == Health::Ready && standing.fresh && !standing.overloaded {
+            group.ready += 1;
+            group.slots += u64::from(node.max());
+            group.free += u64::from(node.max().saturating_sub(node.used()));
+        }
+    }
+    groups.into_values().collect()
+}
 struct Group {
     profile: Arc<NodeProfile>,
     nodes: usize,

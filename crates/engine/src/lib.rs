@@ -10,7 +10,7 @@
 //! - [`sessions`]: people speak, and every sentence comes back.
 //! - [`cluster`]: other instances. `leader`: what one instance does for all, `janitor` among it.
 //! - [`audio`]: audio handed in ahead of its job.
-//! - [`explain`]: why things are as they are.
+//! - [`explain`]: why things are as they are. [`snapshot`]: how everything stands, for many readers.
 //! - [`fleet`], [`secret`], [`metrics`]: what they share.
 //! - [`tasks`], [`chance`]: the one way to start a task, the one door for randomness.
 
@@ -25,6 +25,7 @@ mod leader;
 mod janitor;
 pub mod audio;
 pub mod explain;
+pub mod snapshot;
 pub mod fleet;
 pub mod secret;
 pub mod metrics;

@@ -4,12 +4,16 @@ use std::fmt::Write;
 use std::sync::atomic::AtomicU64;
 
 use lingua_core::node::Health;
+use lingua_core::outcome::{Code, MissingReason};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+
+use crate::snapshot::part::Counters;
+use crate::snapshot::spans::Timed;
 
 type Labels = [(&'static str, &'static str); 1];
 type By = Family<Labels, Counter>;
@@ -27,9 +31,9 @@ pub struct Metrics {
     pub(crate) swept: Counter,
     pub(crate) waiting: Gauge,
     pub(crate) open_jobs: Gauge,
-    pub(crate) place_seconds: Histogram,
-    pub(crate) wait_seconds: Histogram,
-    pub(crate) job_seconds: Histogram,
+    pub(crate) place_seconds: Timed,
+    pub(crate) wait_seconds: Timed,
+    pub(crate) job_seconds: Timed,
     pub(crate) done: Counter,
     reserve: By,
     ended: By,
@@ -42,7 +46,7 @@ pub struct Metrics {
     pub(crate) audio_gaps: Counter,
     backpressure: Counter,
     pub(crate) told_again: Counter,
-    pub(crate) ending_seconds: Histogram,
+    pub(crate) ending_seconds: Timed,
     utterances: By,
     endings: By,
     dropped: By,
@@ -127,24 +131,24 @@ impl Default for Metrics {
                 "Jobs of this instance that are open",
                 Gauge::default()
             ),
-            place_seconds: metric!(
+            place_seconds: Timed::of(metric!(
                 "dispatch",
                 "From the hand-in of a job to its way to a node",
                 spans(),
                 Unit::Seconds
-            ),
-            wait_seconds: metric!(
+            )),
+            wait_seconds: Timed::of(metric!(
                 "wait",
                 "Time in line of jobs that waited",
                 spans(),
                 Unit::Seconds
-            ),
-            job_seconds: metric!(
+            )),
+            job_seconds: Timed::of(metric!(
                 "job",
                 "From the hand-in of a job to its end",
                 spans(),
                 Unit::Seconds
-            ),
+            )),
             retries: metric!("retries", "Attempts after a failed one, by its code", By::default()),
             stale: metric!(
                 "stale_fence",
@@ -182,12 +186,12 @@ impl Default for Metrics {
                 "Endings told once more after a resume",
                 Counter::default()
             ),
-            ending_seconds: metric!(
+            ending_seconds: Timed::of(metric!(
                 "ending",
                 "From the cut of an utterance to its ending on the client's line",
                 spans(),
                 Unit::Seconds
-            ),
+            )),
             utterances: metric!("utterances", "Utterances by what cut them", By::default()),
             endings: metric!(
                 "endings",
@@ -312,6 +316,28 @@ impl Metrics {
     pub(crate) fn set_nodes(&self, counts: [i64; Health::ALL.len()]) {
         for (health, count) in Health::ALL.into_iter().zip(counts) {
             self.nodes.get_or_create(&[("state", health.as_str())]).set(count);
+        }
+    }
+
+    /// Everything that only grows and that is told in snapshots.
+    pub(crate) fn counters(&self) -> Counters {
+        let codes = Code::ALL.iter().map(|code| code.as_str());
+        let codes = codes.chain(["ok", "empty", "NODE_CODE"]);
+        let reasons = MissingReason::ALL.iter().map(|reason| reason.as_str()).chain(["result"]);
+        let known = |family: &By, label: &'static str, value: &'static str| {
+            // Asking must not make it: a counter is there from the first time it is counted.
+            let count = family.get(&[(label, value)]).map_or(0, |counter| counter.get());
+            (count > 0).then(|| (value.to_owned(), count))
+        };
+        let codes: Vec<&'static str> = codes.collect();
+        let retried = |code: &&'static str| known(&self.retries, "code", code);
+        Counters {
+            retries: codes.iter().filter_map(retried).map(|(_, count)| count).sum(),
+            ended: codes.iter().filter_map(|code| known(&self.ended, "code", code)).collect(),
+            endings: reasons.filter_map(|how| known(&self.endings, "ending", how)).collect(),
+            dispatch: self.place_seconds.counted(),
+            job: self.job_seconds.counted(),
+            sentence: self.ending_seconds.counted(),
         }
     }
 

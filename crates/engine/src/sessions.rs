@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use lingua_core::eligibility::Route;
 use lingua_core::outcome::Code;
 use lingua_core::session::{self, Routes, Session};
 use lingua_core::time::millis;
@@ -81,6 +82,10 @@ pub struct Handle {
     former: AtomicU64,
     connected: AtomicBool,
     utterances: AtomicU64,
+    /// When it came to this instance, in epoch milliseconds.
+    pub since_ms: u64,
+    /// The direction it was opened with.
+    pub route: Route,
 }
 
 impl Handle {
@@ -257,6 +262,8 @@ impl Sessions {
             former: AtomicU64::new(0),
             connected: AtomicBool::new(true),
             utterances: AtomicU64::new(0),
+            since_ms: self.shared.clock.now().as_millis(),
+            route: opening.manner.route,
         });
         let mut open = self.open.lock();
         let full = |what: &str, most: usize| {
@@ -505,6 +512,27 @@ impl Sessions {
     /// The sessions of this instance.
     pub fn all(&self) -> Vec<Arc<Handle>> {
         self.open.lock().sessions.values().cloned().collect()
+    }
+
+    /// So many behind `after`, by name, and how many there are in all.
+    pub fn page(&self, after: Option<&SessionId>, limit: usize) -> (Vec<Arc<Handle>>, usize) {
+        let mut page = self.all();
+        let total = page.len();
+        page.retain(|handle| after.is_none_or(|after| handle.key.session() > after));
+        let order = |a: &Arc<Handle>, b: &Arc<Handle>| a.key.session().cmp(b.key.session());
+        if page.len() > limit {
+            page.select_nth_unstable_by(limit, order);
+            page.truncate(limit);
+        }
+        page.sort_unstable_by(order);
+        (page, total)
+    }
+
+    /// How many there are, and of how many the client is there.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let open = self.open.lock();
+        let connected = open.sessions.values().filter(|handle| handle.is_connected()).count();
+        (open.sessions.len() as u64, connected as u64)
     }
 
     /// How many there are.

@@ -40,6 +40,8 @@ pub struct Settings {
     pub node_session_alias: SessionAlias,
     /// How many conversations, and how much of each.
     pub sessions: SessionBounds,
+    /// How often how everything stands is put together for those who look.
+    pub snapshot_ms: u64,
 }
 
 /// When a failing node is left alone, and for how long.
@@ -156,6 +158,7 @@ impl Settings {
                 context_sentences: 3,
                 context_chars: 400,
             },
+            snapshot_ms: 5_000,
         }
     }
 

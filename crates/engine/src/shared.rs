@@ -13,6 +13,7 @@ use crate::fleet::FleetView;
 use crate::metrics::Metrics;
 use crate::secret::Secret;
 use crate::settings::Settings;
+use crate::snapshot::failures::Failures;
 
 /// What every service of one engine has in common.
 pub(crate) struct Shared {
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub post: Arc<Post>,
     /// Where endings go that nobody here waits for.
     pub strays: mpsc::Sender<Stray>,
+    /// Jobs that ended badly lately.
+    pub failures: Failures,
 }
 
 impl Shared {

@@ -2,6 +2,7 @@
 
 mod admin;
 mod audio;
+mod board;
 mod body;
 mod dispatch;
 mod error;
@@ -21,6 +22,7 @@ use axum::routing::{get, post};
 use lingua_core::TenantId;
 use lingua_engine::Engine;
 
+use board::Readers;
 use nodes::{Endpoints, HttpNodes};
 
 /// The HTTP edge of an engine.
@@ -43,6 +45,11 @@ pub(crate) fn router(engine: Engine) -> Router {
         .route("/api/v1/nodes/{id}/block", post(admin::block))
         .route("/api/v1/pools", get(admin::pools))
         .route("/api/v1/explain", get(explain::explain))
+        .route("/api/v1/stats", get(board::stats))
+        .route("/api/v1/history", get(board::history))
+        .route("/api/v1/cluster", get(board::cluster))
+        .route("/api/v1/sessions", get(board::sessions))
+        .route("/api/v1/events", get(board::events))
         .route("/health", get(health::health))
         .route("/ready", get(health::ready))
         .route("/metrics", get(metrics::metrics))
@@ -63,12 +70,14 @@ struct Door {
     nodes: Arc<HttpNodes>,
     /// What calls the endpoints of those that gave one.
     endpoints: Endpoints,
+    /// Who follows how everything stands.
+    readers: Readers,
 }
 
 impl Door {
     fn new(engine: Engine) -> Self {
         let nodes = HttpNodes::start(Arc::clone(&engine.nodes));
-        Door { engine, nodes, endpoints: Endpoints::new() }
+        Door { engine, nodes, endpoints: Endpoints::new(), readers: Readers::default() }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use app::{On, TestApp, open, quick, wait_until};
 use lingua_store::owners::Task;
 
-const LED: [Task; 2] = [Task::Deadlines, Task::Janitor];
+const LED: [Task; 3] = Task::ALL;
 
 /// The fence of whoever leads the task; fails if two do.
 fn fence(apps: &[&TestApp], task: Task) -> Option<u64> {

@@ -13,6 +13,9 @@ pub const INBOX_CAPACITY: usize = 10_000;
 /// Bytes of one envelope's body: control messages only, audio never goes through the store.
 pub const MAX_ENVELOPE_BYTES: usize = 256 * 1024;
 
+/// Bytes of what one instance says of itself for the snapshot.
+pub const MAX_PART_BYTES: usize = 64 * 1024;
+
 /// Envelopes handed out by one call.
 pub const RECEIVE_BATCH: usize = 256;
 
@@ -46,12 +49,29 @@ pub trait InstanceBus: Send + Sync {
     /// Removes what was dealt with, from the caller's own inbox or one it inherited.
     async fn ack(&self, inbox: &Instance, entries: &[EntryId]) -> Result<()>;
 
+    /// Envelopes in an inbox, those that were handed out and not acknowledged counted.
+    async fn depth(&self, inbox: &Instance) -> Result<usize>;
+
+    /// Keeps for `ttl` what an instance says of itself; what it said before is replaced.
+    async fn post_part(&self, me: &Instance, part: &[u8], ttl: Duration) -> Result<()>;
+
+    /// What every instance said of itself, as far as its time is not over.
+    async fn parts(&self) -> Result<Vec<Vec<u8>>>;
+
     /// Inboxes whose instance is no longer alive.
     async fn orphans(&self) -> Result<Vec<Instance>>;
 
     /// Takes over the inbox of a dead instance for `ttl`: at most one heir at a time, and none while
     /// the instance lives. Removes the inbox when nothing is left in it.
     async fn inherit(&self, dead: &Instance, heir: &Instance, ttl: Duration) -> Result<Inherit>;
+}
+
+/// Refuses a part that is too large.
+pub(crate) fn check_part(part: &[u8]) -> Result<()> {
+    if part.len() > MAX_PART_BYTES {
+        return Err(Error::Invalid("a part of the snapshot has at most 64 KiB"));
+    }
+    Ok(())
 }
 
 /// Refuses an address that is empty, longer than 256 characters or not printable.

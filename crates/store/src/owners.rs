@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use lingua_core::{Moment, SessionKey};
 
 use crate::backend::Instance;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::nodes::Fenced;
 
 /// How long an epoch is remembered after its lease, so that it is never given twice.
@@ -14,6 +14,9 @@ pub const EPOCH_MEMORY: Duration = Duration::from_secs(24 * 3600);
 
 /// Bytes of what one owner leaves to the next.
 pub const MAX_STATE_BYTES: usize = 64 * 1024;
+
+/// Bytes of what a leader publishes.
+pub const MAX_PUBLISHED_BYTES: usize = 512 * 1024;
 
 /// The table of owners. An epoch is never given twice for one subject, rises with every claim, and
 /// rises over a loss of the store's data too. After a higher epoch is accepted the older owner
@@ -61,8 +64,23 @@ pub trait OwnerTable: Send + Sync {
     /// number grows with every change of leader; a leader's effects carry it.
     async fn lead(&self, task: Task, instance: &Instance, ttl: Duration) -> Result<Lead>;
 
+    /// Replaces what leaders of the task have published, if `fence` is the newest; otherwise nothing
+    /// changes, and the answer is the newer fence.
+    async fn publish(&self, task: Task, fence: u64, what: &[u8]) -> Result<Fenced>;
+
+    /// What a leader of the task published last, however long ago.
+    async fn published(&self, task: Task) -> Result<Option<Vec<u8>>>;
+
     /// Gives up the lead, if it is still this one.
     async fn resign(&self, task: Task, instance: &Instance, fence: u64) -> Result<()>;
+}
+
+/// Refuses what is too large to be published.
+pub(crate) fn check_published(what: &[u8]) -> Result<()> {
+    if what.len() > MAX_PUBLISHED_BYTES {
+        return Err(Error::Invalid("a leader publishes at most 512 KiB"));
+    }
+    Ok(())
 }
 
 /// A task that one instance does for all.

@@ -25,6 +25,7 @@ use crate::cluster::Stray;
 use crate::job::{Ended, JobSpec, NodeResult, Refusal, Reject, ToNode, is_fault};
 use crate::nodes::Supports;
 use crate::sessions::mail::JobNews;
+use crate::snapshot::view::Failure;
 use crate::tasks;
 
 /// The word of an older agent for a part whose speech went into a later part of its turn.
@@ -655,6 +656,7 @@ impl Run {
                 job.id = %self.job.id, attempts = self.dispatches, reason = refusal.code_text(),
                 elapsed_ms = millis(self.began.elapsed()), "job failed"
             );
+            self.note_failure(refusal.code_text());
         }
         let size = ended.size();
         let told = self.spec.observer.take().map(|observer| (observer, ended.clone()));
@@ -671,6 +673,20 @@ impl Run {
             // After the answer: the caller need not wait for it.
             let _ = self.d.shared.store.jobs.unwatch(&self.job.id).await;
         }
+    }
+
+    fn note_failure(&self, code: &str) {
+        let shared = &self.d.shared;
+        let view = self.job.view();
+        shared.failures.note(Failure {
+            at_ms: shared.clock.now().as_millis(),
+            job_id: self.job.id.to_string(),
+            instance: shared.instance.id.to_string(),
+            code: code.chars().take(64).collect(),
+            direction: self.spec.need.route.to_string(),
+            node_id: view.attempts.last().map(|attempt| attempt.node.to_string()),
+            attempts: self.dispatches,
+        });
     }
 
     fn announce(&mut self, ended: Ended) {

@@ -96,6 +96,17 @@ impl Waiting {
         self.lines.lock().by_pair.get(&(route, speech)).map_or(0, BTreeMap::len)
     }
 
+    /// All lines, the longest first.
+    pub fn lines(&self) -> Vec<(Route, usize)> {
+        let mut lines: HashMap<Route, usize> = HashMap::new();
+        for ((route, _), line) in &self.lines.lock().by_pair {
+            *lines.entry(*route).or_default() += line.len();
+        }
+        let mut lines: Vec<_> = lines.into_iter().collect();
+        lines.sort_by_key(|(_, length)| std::cmp::Reverse(*length));
+        lines
+    }
+
     /// Hands a slot that became free, and still counts as taken, to whoever can use it. Says whether
     /// somebody could.
     pub fn hand_over(&self, fleet: &FleetView, node: &NodeId) -> bool {

@@ -45,6 +45,12 @@ impl OwnerTable for Hanging {
         }
         self.below.lead(task, instance, ttl).await
     }
+    async fn publish(&self, task: Task, fence: u64, what: &[u8]) -> Result<Fenced> {
+        self.below.publish(task, fence, what).await
+    }
+    async fn published(&self, task: Task) -> Result<Option<Vec<u8>>> {
+        self.below.published(task).await
+    }
     async fn resign(&self, task: Task, instance: &Instance, fence: u64) -> Result<()> {
         self.below.resign(task, instance, fence).await
     }

@@ -23,7 +23,7 @@ refusals!(ListRefusals: InvalidMessage);
 refusals!(NodeRefusals: InvalidMessage, NotFound);
 refusals!(OrderRefusals: InvalidMessage, NotFound, SchedulerDependencyDown);
 
-/// List the nodes of this instance
+/// List the nodes that this instance knows, those of other instances included
 #[utoipa::path(
     get, path = "/api/v1/nodes", operation_id = "list_nodes", tag = "admin",
     params(
@@ -35,15 +35,13 @@ refusals!(OrderRefusals: InvalidMessage, NotFound, SchedulerDependencyDown);
 pub(crate) async fn nodes(State(engine): State<Engine>, params: Params) -> Answer<Json<NodesBody>> {
     let limit = within("limit", params.get("limit")?.unwrap_or(NODES), 1..=MAX_NODES)?;
     let after: Option<NodeId> = params.get("after")?;
-    let views = engine.node_views();
-    let behind =
-        views.partition_point(|view| after.as_ref().is_some_and(|after| view.id <= *after));
-    let rest = &views[behind..];
-    let shown = &rest[..rest.len().min(usize::try_from(limit).expect("at most 1000"))];
-    let more = rest.len() > shown.len();
+    let limit = usize::try_from(limit).expect("at most 1000");
+    let (mut shown, total) = engine.node_page(after.as_ref(), limit + 1);
+    let more = shown.len() > limit;
+    shown.truncate(limit);
     let next = shown.last().filter(|_| more).map(|view| view.id.to_string());
     let nodes = shown.iter().map(NodeBody::of).collect();
-    Ok(Json(NodesBody { nodes, total: views.len(), next }))
+    Ok(Json(NodesBody { nodes, total, next }))
 }
 
 /// Look at one node

@@ -6,7 +6,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
-use super::{admin, audio, dispatch, explain, health, jobs, metrics, nodes};
+use super::{admin, audio, board, dispatch, explain, health, jobs, metrics, nodes};
 use crate::wire::http::ErrorBody;
 
 #[derive(OpenApi)]
@@ -31,6 +31,7 @@ use crate::wire::http::ErrorBody;
         nodes::register, nodes::heartbeat, nodes::next, jobs::ack, jobs::done, jobs::fail,
         admin::nodes, admin::node, admin::pools, explain::explain,
         admin::drain, admin::resume, admin::block,
+        board::stats, board::history, board::cluster, board::sessions, board::events,
         health::health, health::ready, metrics::metrics, openapi,
     ),
     components(schemas(ErrorBody)),

@@ -58,6 +58,7 @@ pub struct TestApp {
 pub fn quick() -> Settings {
     let mut settings = Settings::stable();
     settings.slow_start = false;
+    settings.snapshot_ms = 500;
     settings.timing.heartbeat_ms = 500;
     settings.timing.compat_heartbeat_ms = 1_000;
     settings.timing.running_lease_ms = 1_500;

@@ -16,7 +16,7 @@ use super::{MemoryStore, waiting};
 use crate::backend::Instance;
 use crate::bus::{
     Announce, Delivery, EntryId, Envelope, INBOX_CAPACITY, Inherit, InstanceBus,
-    MAX_ENVELOPE_BYTES, Peer, Posting, RECEIVE_BATCH, check_address,
+    MAX_ENVELOPE_BYTES, Peer, Posting, RECEIVE_BATCH, check_address, check_part,
 };
 use crate::error::{Error, Result, checked_ms};
 
@@ -32,6 +32,8 @@ pub(super) struct Bus {
 struct State {
     alive: Map<InstanceId, Presence>,
     inboxes: Map<Instance, Inbox>,
+    /// What instances say of themselves, each until when.
+    parts: Map<InstanceId, (Moment, Vec<u8>)>,
     /// Of the envelopes' ids.
     hasher: RandomState,
     /// The number of the last envelope in any inbox, so that none is ever used twice.
@@ -230,6 +232,28 @@ impl InstanceBus for MemoryStore {
             }
         }
         Ok(())
+    }
+
+    async fn depth(&self, inbox: &Instance) -> Result<usize> {
+        Ok(self.bus.state.lock().inboxes.get(inbox).map_or(0, |inbox| inbox.letters.len()))
+    }
+
+    async fn post_part(&self, me: &Instance, part: &[u8], ttl: Duration) -> Result<()> {
+        checked_ms(ttl)?;
+        check_part(part)?;
+        let now = self.clock.now();
+        let (until, part) = (now + ttl, part.to_vec());
+        let mut state = self.bus.state.lock();
+        state.parts.retain(|_, (until, _)| *until > now);
+        state.parts.insert(me.id.clone(), (until, part));
+        Ok(())
+    }
+
+    async fn parts(&self) -> Result<Vec<Vec<u8>>> {
+        let now = self.clock.now();
+        let state = self.bus.state.lock();
+        let live = state.parts.values().filter(|(until, _)| *until > now);
+        Ok(live.map(|(_, part)| part.clone()).collect())
     }
 
     async fn orphans(&self) -> Result<Vec<Instance>> {

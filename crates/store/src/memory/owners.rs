@@ -12,7 +12,9 @@ use super::{MemoryStore, next_epoch};
 use crate::backend::Instance;
 use crate::error::{Error, Result, checked_ms};
 use crate::nodes::Fenced;
-use crate::owners::{Claimed, EPOCH_MEMORY, Lead, MAX_STATE_BYTES, Owner, OwnerTable, Task};
+use crate::owners::{
+    Claimed, EPOCH_MEMORY, Lead, MAX_STATE_BYTES, Owner, OwnerTable, Task, check_published,
+};
 
 #[derive(Default)]
 pub(super) struct Owners {
@@ -59,6 +61,7 @@ struct Leader {
     instance: Instance,
     fence: u64,
     until: Moment,
+    published: Option<Vec<u8>>,
 }
 
 #[async_trait]
@@ -154,8 +157,27 @@ impl OwnerTable for MemoryStore {
             Some(leader) => return Ok(Lead::Held { by: leader.instance.clone() }),
             None => next_epoch(last.map(|leader| leader.fence), now),
         };
-        leaders.insert(task, Leader { instance: instance.clone(), fence, until: now + ttl });
+        let published = leaders.remove(&task).and_then(|leader| leader.published);
+        let (instance, until) = (instance.clone(), now + ttl);
+        leaders.insert(task, Leader { instance, fence, until, published });
         Ok(Lead::Leading { fence })
+    }
+
+    async fn publish(&self, task: Task, fence: u64, what: &[u8]) -> Result<Fenced> {
+        check_published(what)?;
+        let mut leaders = self.owners.leaders.lock();
+        Ok(match leaders.get_mut(&task) {
+            Some(leader) if leader.fence > fence => Fenced::Superseded { epoch: leader.fence },
+            Some(leader) if leader.fence == fence => {
+                leader.published = Some(what.to_vec());
+                Fenced::Done
+            }
+            _ => Fenced::Unknown,
+        })
+    }
+
+    async fn published(&self, task: Task) -> Result<Option<Vec<u8>>> {
+        Ok(self.owners.leaders.lock().get(&task).and_then(|leader| leader.published.clone()))
     }
 
     async fn resign(&self, task: Task, instance: &Instance, fence: u64) -> Result<()> {

@@ -184,6 +184,36 @@ impl InstanceBus for RedisBus {
         self.link.command(&delete).await.map(drop)
     }
 
+    async fn depth(&self, inbox: &Instance) -> Result<usize> {
+        let mut length = redis::cmd("XLEN");
+        length.arg(keys::inbox(inbox));
+        match self.link.command(&length).await? {
+            Value::Int(depth) => Ok(usize::try_from(depth).unwrap_or(0)),
+            value => Err(Error::corrupt("the depth of an inbox", value)),
+        }
+    }
+
+    async fn post_part(&self, me: &Instance, part: &[u8], ttl: Duration) -> Result<()> {
+        crate::bus::check_part(part)?;
+        let mut set = redis::cmd("SET");
+        set.arg(keys::part(&me.id)).arg(part).arg("PX").arg(checked_ms(ttl)?);
+        self.link.command(&set).await.map(drop)
+    }
+
+    async fn parts(&self) -> Result<Vec<Vec<u8>>> {
+        let part = |id: InstanceId| async move {
+            let mut get = redis::cmd("GET");
+            get.arg(keys::part(&id));
+            match self.link.command(&get).await? {
+                Value::Nil => Ok(None),
+                Value::BulkString(part) => Ok(Some(part)),
+                value => Err(Error::corrupt("a part of the snapshot", value)),
+            }
+        };
+        let parts = try_join_all(self.instance_ids().await?.into_iter().map(part)).await?;
+        Ok(parts.into_iter().flatten().collect())
+    }
+
     async fn orphans(&self) -> Result<Vec<Instance>> {
         let mut orphans = Vec::new();
         for id in self.instance_ids().await? {

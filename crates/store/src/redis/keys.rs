@@ -117,6 +117,10 @@ pub(crate) fn heir(instance: &Instance) -> String {
     format!("{PREFIX}{{i:{}}}:heir:{:016x}", instance.id, instance.boot)
 }
 
+pub(crate) fn part(instance: &InstanceId) -> String {
+    format!("{PREFIX}{{i:{instance}}}:part")
+}
+
 pub(crate) fn once(name: &Name) -> String {
     format!("{PREFIX}once:{}", name.as_str())
 }

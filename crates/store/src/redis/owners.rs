@@ -10,12 +10,15 @@ use redis::Value;
 use super::connection::Link;
 use super::keys;
 use super::scripts::{
-    LEADER_RESIGN, LEADER_TAKE, OWNER_CLAIM, OWNER_READ, OWNER_RELEASE, OWNER_RENEW, OWNER_SAVE,
+    LEADER_PUBLISH, LEADER_RESIGN, LEADER_TAKE, OWNER_CLAIM, OWNER_READ, OWNER_RELEASE,
+    OWNER_RENEW, OWNER_SAVE,
 };
 use crate::backend::Instance;
 use crate::error::{Error, Result, checked_ms};
 use crate::nodes::Fenced;
-use crate::owners::{Claimed, EPOCH_MEMORY, Lead, MAX_STATE_BYTES, Owner, OwnerTable, Task};
+use crate::owners::{
+    Claimed, EPOCH_MEMORY, Lead, MAX_STATE_BYTES, Owner, OwnerTable, Task, check_published,
+};
 
 pub(super) struct RedisOwners {
     link: Link,
@@ -124,6 +127,22 @@ impl OwnerTable for RedisOwners {
             "leading" => Ok(Lead::Leading { fence: reply.number()? }),
             "held" => Ok(Lead::Held { by: reply.parse()? }),
             _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn publish(&self, task: Task, fence: u64, what: &[u8]) -> Result<Fenced> {
+        check_published(what)?;
+        let call = self.link.call(&LEADER_PUBLISH, [keys::leader(task)])?.arg(fence).arg(what);
+        call.run().await?.fenced()
+    }
+
+    async fn published(&self, task: Task) -> Result<Option<Vec<u8>>> {
+        let mut get = redis::cmd("HGET");
+        get.arg(keys::leader(task)).arg("published");
+        match self.link.command(&get).await? {
+            Value::Nil => Ok(None),
+            Value::BulkString(what) => Ok(Some(what)),
+            value => Err(Error::corrupt("what a leader published", value)),
         }
     }
 

@@ -41,6 +41,7 @@ scripts! {
     JOB_CREATE = "job_create";
     JOB_FINISH = "job_finish";
     JOB_READ = "job_read";
+    LEADER_PUBLISH = "leader_publish";
     LEADER_RESIGN = "leader_resign";
     LEADER_TAKE = "leader_take";
     NODE_BEAT = "node_beat";

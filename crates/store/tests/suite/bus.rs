@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::bail;
 use lingua_store::bus::{
-    Announce, Delivery, Envelope, INBOX_CAPACITY, Inherit, MAX_ENVELOPE_BYTES, Peer, Posting,
+    Announce, Delivery, Envelope, INBOX_CAPACITY, Inherit, MAX_ENVELOPE_BYTES, MAX_PART_BYTES,
+    Peer, Posting,
 };
 use lingua_store::{Backend, Error, Instance};
 use tokio::time::Instant;
@@ -402,5 +403,42 @@ pub async fn an_oversized_body_is_refused(store: &impl StoreUnderTest) -> Outcom
     let taken = take(&a, &me, 1).await?;
     assert_eq!(taken.len(), 1);
     assert!(taken[0].body == largest.body, "byte for byte");
+    Ok(())
+}
+
+pub async fn an_inbox_says_how_deep_it_is(store: &impl StoreUnderTest) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let me = alive(&a, LONG).await?;
+    assert_eq!(b.bus.depth(&me).await?, 0);
+    for body in ["one", "two"] {
+        b.bus.send(&me, &envelope(body)).await?;
+    }
+    assert_eq!(b.bus.depth(&me).await?, 2);
+    let got = a.bus.receive(&me, LONG).await?;
+    assert_eq!(b.bus.depth(&me).await?, 2, "handed out is not dealt with");
+    let entries: Vec<_> = got.into_iter().map(|delivery| delivery.entry).collect();
+    a.bus.ack(&me, &entries).await?;
+    assert_eq!(b.bus.depth(&me).await?, 2 - entries.len());
+    assert_eq!(b.bus.depth(&instance()).await?, 0);
+    Ok(())
+}
+
+pub async fn what_an_instance_says_of_itself_is_kept_for_its_time(
+    store: &impl StoreUnderTest,
+) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let (mine, yours) = (alive(&a, LONG).await?, alive(&b, LONG).await?);
+    let of = |what: &str| format!("{what} of {}", mine.id).into_bytes();
+    a.bus.post_part(&mine, &of("first"), LONG).await?;
+    a.bus.post_part(&mine, &of("second"), LONG).await?;
+    b.bus.post_part(&yours, &of("brief"), store.lease()).await?;
+    let parts = b.bus.parts().await?;
+    assert!(parts.contains(&of("second")) && parts.contains(&of("brief")));
+    assert!(!parts.contains(&of("first")), "it was replaced");
+    store.lapse().await;
+    let parts = a.bus.parts().await?;
+    assert!(parts.contains(&of("second")) && !parts.contains(&of("brief")));
+    let large = vec![0; MAX_PART_BYTES + 1];
+    assert!(a.bus.post_part(&mine, &large, LONG).await.is_err());
     Ok(())
 }

@@ -213,6 +213,7 @@ macro_rules! conformance {
                 one_instance_leads_and_extends_its_lead_under_one_fence,
                 a_lapsed_leader_gets_a_new_fence,
                 only_the_present_leader_resigns,
+                what_the_newest_leader_published_stays_until_it_is_replaced,
             }
             bus {
                 an_announced_instance_is_a_peer_until_its_word_lapses,
@@ -234,6 +235,8 @@ macro_rules! conformance {
                 an_heir_that_stopped_is_followed_by_another,
                 an_emptied_inbox_is_removed,
                 an_oversized_body_is_refused,
+                an_inbox_says_how_deep_it_is,
+                what_an_instance_says_of_itself_is_kept_for_its_time,
             }
             once {
                 exactly_the_first_caller_within_a_window_is_told_so,

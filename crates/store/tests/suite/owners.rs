@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use lingua_store::nodes::Fenced;
-use lingua_store::owners::{Claimed, Lead, Owner, Task};
+use lingua_store::owners::{Claimed, Lead, MAX_PUBLISHED_BYTES, Owner, Task};
 use lingua_store::{Backend, Instance};
 use tokio::sync::Mutex;
 
@@ -298,5 +298,33 @@ pub async fn only_the_present_leader_resigns(store: &impl StoreUnderTest) -> Out
     a.owners.resign(task, &mine, new).await?;
     assert_eq!(lead(&b, task, &yours, LONG).await?, next, "a late word ends nobody else's lead");
     b.owners.resign(task, &yours, next).await?;
+    Ok(())
+}
+
+pub async fn what_the_newest_leader_published_stays_until_it_is_replaced(
+    store: &impl StoreUnderTest,
+) -> Outcome {
+    let _turn = LEADING.lock().await;
+    let (a, b) = (store.backend(), store.second());
+    let (mine, yours, task) = (instance(), instance(), Task::Snapshot);
+    let old = lead(&a, task, &mine, store.lease()).await?;
+    for what in [&b"first"[..], &[0, 255, 10]] {
+        assert_eq!(a.owners.publish(task, old, what).await?, Fenced::Done);
+        assert_eq!(b.owners.published(task).await?.as_deref(), Some(what));
+    }
+    lead(&a, task, &mine, store.lease()).await?;
+    assert_eq!(b.owners.published(task).await?.as_deref(), Some(&[0, 255, 10][..]));
+    store.lapse().await;
+    assert_eq!(a.owners.publish(task, old, b"late").await?, Fenced::Done, "nobody led it since");
+    let new = lead(&b, task, &yours, LONG).await?;
+    let superseded = Fenced::Superseded { epoch: new };
+    assert_eq!(a.owners.publish(task, old, b"stale").await?, superseded);
+    assert_eq!(b.owners.published(task).await?.as_deref(), Some(&b"late"[..]));
+    assert_eq!(b.owners.publish(task, new, b"new").await?, Fenced::Done);
+    assert_eq!(b.owners.publish(task, new + 1, b"nobody").await?, Fenced::Unknown);
+    let large = vec![0; MAX_PUBLISHED_BYTES + 1];
+    assert!(b.owners.publish(task, new, &large).await.is_err());
+    assert_eq!(a.owners.published(task).await?.as_deref(), Some(&b"new"[..]));
+    b.owners.resign(task, &yours, new).await?;
     Ok(())
 }

@@ -1,0 +1,277 @@
+//! How everything stands, for however many look: all of it is read from memory.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use bytes::{BufMut, Bytes, BytesMut};
+use lingua_core::SessionId;
+use lingua_core::outcome::Code;
+use lingua_engine::job::Refusal;
+use lingua_engine::snapshot::view::{InstanceView, Point, Stats};
+use lingua_engine::snapshot::{Board, Frame};
+use lingua_engine::{Engine, tasks};
+use serde::Serialize;
+use tokio::sync::mpsc;
+use utoipa::ToSchema;
+
+use super::Door;
+use super::error::{Answer, Refused, refusals};
+use super::query::Params;
+use crate::listener::Peer;
+use crate::wire::http::within;
+
+/// Readers of the stream at the same time.
+const MAX_READERS: usize = 1_000;
+
+/// When a reader that found no room may try again.
+const RETRY_AFTER_MS: u64 = 5_000;
+
+/// After so long without news a reader is told that the line is alive.
+const ALIVE_EVERY: Duration = Duration::from_secs(15);
+
+/// A reader that takes nothing for so long loses its place.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Sessions in one answer, unless more are asked for, and at most.
+const SESSIONS: (u64, u64) = (100, 1_000);
+
+refusals!(EventRefusals: QuotaExceeded);
+refusals!(SessionRefusals: InvalidMessage);
+
+/// How everything stands
+///
+/// All instances together, put together every five seconds; reading it costs the store nothing.
+#[utoipa::path(
+    get, path = "/api/v1/stats", operation_id = "get_stats", tag = "admin",
+    responses((status = 200, body = Stats))
+)]
+pub(crate) async fn stats(State(engine): State<Engine>) -> Response {
+    json(engine.board.frame().json)
+}
+
+/// The last half an hour
+///
+/// One point for every snapshot that the instance has seen since it started.
+#[utoipa::path(
+    get, path = "/api/v1/history", operation_id = "get_history", tag = "admin",
+    responses((status = 200, body = History))
+)]
+pub(crate) async fn history(State(engine): State<Engine>) -> Json<History> {
+    Json(History { points: engine.board.history() })
+}
+
+/// The instances
+///
+/// What each has, what it does for all, and when it was last heard of.
+#[utoipa::path(
+    get, path = "/api/v1/cluster", operation_id = "get_cluster", tag = "admin",
+    responses((status = 200, body = Cluster))
+)]
+pub(crate) async fn cluster(State(engine): State<Engine>) -> Json<Cluster> {
+    let frame = engine.board.frame();
+    let snapshot = frame.stats.snapshot.as_ref();
+    Json(Cluster {
+        instance: frame.stats.instance.clone(),
+        at_ms: snapshot.map(|snapshot| snapshot.at_ms),
+        instances: snapshot.map(|snapshot| snapshot.instances.clone()).unwrap_or_default(),
+    })
+}
+
+/// List the sessions of this instance
+///
+/// Who speaks, not what is said.
+#[utoipa::path(
+    get, path = "/api/v1/sessions", operation_id = "list_sessions", tag = "admin",
+    params(
+        ("limit" = Option<u64>, Query, minimum = 1, maximum = 1_000, description = "At most so many; 100 if absent"),
+        ("after" = Option<String>, Query, description = "Only sessions behind this one, by name"),
+    ),
+    responses((status = 200, body = SessionsBody), SessionRefusals)
+)]
+pub(crate) async fn sessions(
+    State(engine): State<Engine>,
+    params: Params,
+) -> Answer<Json<SessionsBody>> {
+    let (usual, most) = SESSIONS;
+    let limit = within("limit", params.get("limit")?.unwrap_or(usual), 1..=most)?;
+    let limit = usize::try_from(limit).expect("at most 1000");
+    let after: Option<SessionId> = params.get("after")?;
+    let (mut page, total) = engine.sessions.page(after.as_ref(), limit + 1);
+    let more = page.len() > limit;
+    page.truncate(limit);
+    let next = page.last().filter(|_| more).map(|last| last.key.session().to_string());
+    let body = |handle: &Arc<lingua_engine::sessions::Handle>| SessionBody {
+        session_id: handle.key.session().to_string(),
+        tenant: handle.key.tenant().to_string(),
+        direction: handle.route.to_string(),
+        connected: handle.is_connected(),
+        utterances: handle.utterances(),
+        since_ms: handle.since_ms,
+    };
+    Ok(Json(SessionsBody { sessions: page.iter().map(body).collect(), total, next }))
+}
+
+/// Follow how everything stands
+///
+/// Server-sent events: `stats` with what `/api/v1/stats` answers, at once and with every change. A
+/// reader that is slow misses some of them; one that takes nothing is let go.
+#[utoipa::path(
+    get, path = "/api/v1/events", operation_id = "follow_stats", tag = "admin",
+    responses(
+        (status = 200, content_type = "text/event-stream", body = String, description = "Events without end"),
+        EventRefusals
+    )
+)]
+pub(crate) async fn events(
+    State(door): State<Door>,
+    Extension(peer): Extension<Peer>,
+) -> Answer<Response> {
+    let Some(seat) = door.readers.seat() else {
+        let full = Refusal::new(Code::QuotaExceeded, "too many readers follow this instance");
+        return Err(Refused(full.retry_after(RETRY_AFTER_MS)));
+    };
+    let (sender, receiver) = mpsc::channel(1);
+    tasks::start(feed(Arc::clone(&door.engine.board), sender, peer, seat));
+    let stream = futures_util::stream::unfold(receiver, |mut receiver| async {
+        let event: Bytes = receiver.recv().await?;
+        Some((Ok::<_, Infallible>(event), receiver))
+    });
+    let mut answer = Body::from_stream(stream).into_response();
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(answer)
+}
+
+/// Brings one reader its events until it is gone, too slow, or the process ends.
+async fn feed(board: Arc<Board>, reader: mpsc::Sender<Bytes>, mut peer: Peer, _seat: Seat) {
+    let mut frames = board.frames();
+    frames.mark_changed();
+    let first = Bytes::from_static(b"retry: 2000\n\n");
+    let mut event = first;
+    loop {
+        if !matches!(tokio::time::timeout(PATIENCE, reader.send(event)).await, Ok(Ok(()))) {
+            return;
+        }
+        event = tokio::select! {
+            changed = frames.changed() => match changed {
+                Ok(()) => written(&frames.borrow_and_update()),
+                Err(_) => return,
+            },
+            () = tokio::time::sleep(ALIVE_EVERY) => Bytes::from_static(b": still here\n\n"),
+            _ = peer.ending.changed() => return,
+            () = reader.closed() => return,
+        };
+    }
+}
+
+/// A frame as an event. JSON has no line breaks of its own.
+fn written(frame: &Frame) -> Bytes {
+    let mut event = BytesMut::with_capacity(frame.json.len() + 32);
+    event.put_slice(b"event: stats\ndata: ");
+    event.put_slice(&frame.json);
+    event.put_slice(b"\n\n");
+    event.freeze()
+}
+
+fn json(text: Bytes) -> Response {
+    let mut answer = text.into_response();
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+/// Who follows the stream.
+#[derive(Clone, Default)]
+pub(crate) struct Readers(Arc<AtomicUsize>);
+
+/// A reader's place; free again when it is dropped.
+struct Seat(Arc<AtomicUsize>);
+
+impl Readers {
+    fn seat(&self) -> Option<Seat> {
+        let room = |readers: usize| (readers < MAX_READERS).then_some(readers + 1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
+        Some(Seat(Arc::clone(&self.0)))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The last half an hour.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct History {
+    /// The oldest first.
+    points: Vec<Point>,
+}
+
+/// The instances.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Cluster {
+    /// The one that answers.
+    #[schema(example = "eu-1")]
+    instance: String,
+    /// When this was put together; absent until it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_ms: Option<u64>,
+    /// All of them, by name.
+    instances: Vec<InstanceView>,
+}
+
+/// The sessions of this instance by name.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SessionsBody {
+    /// Those of this page.
+    sessions: Vec<SessionBody>,
+    /// How many there are in all.
+    total: usize,
+    /// Give this as `after` for those that follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// A session, without what is said in it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct SessionBody {
+    /// Its name.
+    #[schema(example = "s-0123456789abcdef0123")]
+    session_id: String,
+    /// Whose it is.
+    #[schema(example = "default")]
+    tenant: String,
+    /// `src->tgt`, or `a<->b` if either may be spoken.
+    #[schema(example = "en->zh")]
+    direction: String,
+    /// Its client is there.
+    connected: bool,
+    /// Utterances so far, on this instance.
+    utterances: u64,
+    /// Since when this instance has it, in epoch milliseconds.
+    since_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_have_so_many_places_and_give_them_back() {
+        let readers = Readers::default();
+        let seats: Vec<_> = (0..MAX_READERS).map(|_| readers.seat().unwrap()).collect();
+        assert!(readers.seat().is_none());
+        drop(seats);
+        assert!(readers.seat().is_some());
+    }
+}
