@@ -115,7 +115,7 @@ fn greet(address: std::net::SocketAddr, loopback: bool, store: &Backend) {
     let _ = writeln!(
         std::io::stdout(),
         "lingua {version} listens on http://{address} ({who})\nstore: {}\n\
-         next: curl http://{address}/ready, or lingua --help",
+         next: open http://{address}/dashboard, or lingua --help",
         store.description
     );
 }

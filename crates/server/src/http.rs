@@ -3,6 +3,7 @@
 mod admin;
 mod audio;
 mod board;
+mod dashboard;
 mod body;
 mod dispatch;
 mod error;
@@ -54,6 +55,9 @@ pub(crate) fn router(engine: Engine) -> Router {
         .route("/ready", get(health::ready))
         .route("/metrics", get(metrics::metrics))
         .route("/openapi.json", get(openapi::openapi))
+        .route("/", get(dashboard::root))
+        .route("/dashboard", get(dashboard::page))
+        .route("/dashboard/{file}", get(dashboard::file))
         .route("/internal/v1/bodies/{names}", get(crate::peers::bodies))
         .route("/ws/node", get(crate::ws::node))
         .route("/ws/session", get(crate::ws::session))

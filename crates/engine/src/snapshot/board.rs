@@ -324,7 +324,7 @@ impl Board {
                 let here = inner.link.is_some();
                 counts.total += 1;
                 let breaker = BreakerView::of(inner.breaker.state(), now);
-                counts.breaker_open += u64::from(breaker != BreakerView::Closed);
+                counts.breaker_open += u64::from(here && breaker != BreakerView::Closed);
                 counts.overdue += u64::from(here && inner.fresh_until <= now);
                 counts.overloaded += u64::from(here && inner.overloaded);
                 counts.ordered += u64::from(inner.order != Order::Serve);

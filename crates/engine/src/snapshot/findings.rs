@@ -69,18 +69,24 @@ pub(super) fn of_all(snapshot: &Snapshot, minute: &[Point]) -> Vec<Finding> {
     }
     let mut count = |code: &str, severity, count: u64, text: &str| {
         if count > 0 {
-            all.push(finding(code, severity, None, Some(count), format!("{count} {text}")));
+            let who = if count == 1 { "node" } else { "nodes" };
+            all.push(finding(code, severity, None, Some(count), format!("{count} {who} {text}")));
         }
     };
     count(
         "breaker_open",
         Warning,
         nodes.breaker_open,
-        "nodes failed too often and are left alone.",
+        "failed too often and had to be left alone.",
     );
-    count("nodes_overdue", Warning, nodes.overdue, "nodes have not been heard of in time.");
-    count("nodes_overloaded", Warning, nodes.overloaded, "nodes report that they are overloaded.");
-    count("nodes_ordered", Ok, nodes.ordered, "nodes are drained or blocked by an administrator.");
+    count("nodes_overdue", Warning, nodes.overdue, "could not be heard of in time.");
+    count(
+        "nodes_overloaded",
+        Warning,
+        nodes.overloaded,
+        "reported a resource above the threshold.",
+    );
+    count("nodes_ordered", Ok, nodes.ordered, "drained or blocked by an administrator.");
     if nodes.slots > 0 && nodes.used >= nodes.slots {
         let text = "Every slot of every node is taken.";
         all.push(finding("all_slots_taken", Warning, None, Some(nodes.slots), text.into()));

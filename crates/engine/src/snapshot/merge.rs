@@ -140,6 +140,8 @@ fn matrix(pairs: &[PairView], lines: &BTreeMap<&str, u64>, snapshot: &Snapshot) 
             ..Pair::default()
         });
     }
+    // What needs no translation is no pair, unless somebody waits for it all the same.
+    told.retain(|(src, tgt), pair| src != tgt || pair.waiting > 0);
     let mut told: Vec<Pair> = told.into_values().collect();
     for pair in &mut told {
         pair.supply = supply(pair);

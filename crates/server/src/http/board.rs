@@ -165,7 +165,7 @@ async fn feed(board: Arc<Board>, reader: mpsc::Sender<Bytes>, mut peer: Peer, _s
                 Ok(()) => written(&frames.borrow_and_update()),
                 Err(_) => return,
             },
-            () = tokio::time::sleep(ALIVE_EVERY) => Bytes::from_static(b": still here\n\n"),
+            () = tokio::time::sleep(ALIVE_EVERY) => written(&frames.borrow()),
             _ = peer.ending.changed() => return,
             () = reader.closed() => return,
         };

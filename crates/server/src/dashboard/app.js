@@ -1,0 +1,293 @@
+// The page: what is known, what is shown, and the line to the scheduler.
+
+import { byId, fill, h } from "./dom.js";
+import { headline, overview } from "./overview.js";
+import * as nodes from "./nodes.js";
+import * as rest from "./rest.js";
+import { clock, language, setLanguage, t } from "./words.js";
+
+const HISTORY = 360;
+const SILENCE_MS = 25000;
+const VIEWS = ["", "nodes", "sessions", "instances", "explain"];
+
+const state = {
+  stats: null, points: [], heard: 0, connected: false, boot: null, view: "", latencyOf: "job",
+  nodes: { data: null, error: null, filter: "", sort: { by: "id", down: false }, limit: 100 },
+  node: {}, job: {}, sessions: {}, explain: { form: { src: "en", tgt: "zh", node: "", tts: true } },
+};
+
+// Kept between visits; a browser that keeps nothing is served all the same.
+const kept = {
+  get(name) { try { return localStorage.getItem(`lingua.${name}`); } catch { return null; } },
+  set(name, value) { try { localStorage.setItem(`lingua.${name}`, value); } catch { /* not kept */ } },
+};
+
+async function read(path, options) {
+  const answer = await fetch(path, { headers: { accept: "application/json" }, cache: "no-store", ...options });
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw Object.assign(new Error(body.detail || `HTTP ${answer.status}`), { code: body.error });
+  return body;
+}
+
+// ---- the line
+
+let source = null;
+let pause = 1000;
+
+function follow() {
+  source?.close();
+  source = new EventSource("/api/v1/events");
+  source.addEventListener("stats", (event) => hear(JSON.parse(event.data)));
+  source.onerror = () => {
+    lose();
+    source.close();
+    pause = Math.min(pause * 1.5, 5000);
+    setTimeout(follow, pause * (0.7 + Math.random() * 0.6));
+  };
+}
+
+async function hear(stats) {
+  const back = !state.connected && state.stats !== null;
+  state.stats = stats;
+  state.heard = Date.now();
+  state.connected = true;
+  pause = 1000;
+  const snapshot = stats.snapshot;
+  const me = snapshot?.instances.find((one) => one.id === stats.instance) ?? snapshot?.instances[0];
+  const restarted = me && state.boot && me.boot !== state.boot;
+  if (me) state.boot = me.boot;
+  if (restarted) say(t("restarted"));
+  else if (back) say(t("again"));
+  if (snapshot && state.points.at(-1)?.at_ms !== snapshot.at_ms) keep(snapshot);
+  if (back || state.points.length <= 1) await past();
+  draw();
+  if (!document.hidden) refresh();
+}
+
+function lose() {
+  if (!state.connected && state.stats) return draw();
+  state.connected = false;
+  draw();
+}
+
+function keep(snapshot) {
+  const { work, latency } = snapshot;
+  state.points.push({
+    at_ms: snapshot.at_ms, ended_per_s: work.ended_per_s, ended: work.ended, latency,
+    waiting: work.waiting, sessions: work.sessions, slots: snapshot.nodes.slots, used: snapshot.nodes.used,
+  });
+  state.points.splice(0, state.points.length - HISTORY);
+}
+
+// What was before this page was opened, or while it was cut off.
+async function past() {
+  try {
+    const { points } = await read("/api/v1/history");
+    const all = new Map([...state.points, ...points].map((point) => [point.at_ms, point]));
+    state.points = [...all.values()].sort((a, b) => a.at_ms - b.at_ms).slice(-HISTORY);
+  } catch { /* the next snapshot begins it */ }
+}
+
+// ---- what is shown
+
+function route() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [view, id] = path.split("/");
+  state.view = VIEWS.includes(view) || view === "jobs" ? view : "";
+  state.id = id ? decodeURIComponent(id) : null;
+  if (state.view === "explain" && query) {
+    const asked = new URLSearchParams(query);
+    for (const name of ["src", "tgt", "node"]) state.explain.form[name] = asked.get(name) ?? "";
+    state.explain.form.tts = asked.get("tts") !== "false";
+    ask();
+  }
+  if (state.view === "nodes" && state.id && state.node.id !== state.id) state.node = { id: state.id };
+  if (state.view === "jobs" && state.job.id !== state.id) state.job = { id: state.id };
+  draw();
+  refresh();
+}
+
+async function load(slot, path) {
+  try {
+    slot.data = await read(path);
+    slot.error = null;
+  } catch (error) {
+    slot.error = error.code === "NOT_FOUND" ? "NOT_FOUND" : error.message;
+    if (error.code === "NOT_FOUND") slot.data = null;
+  }
+  draw();
+}
+
+function refresh() {
+  const id = state.id && encodeURIComponent(state.id);
+  if (state.view === "nodes" && id) load(state.node, `/api/v1/nodes/${id}`);
+  else if (state.view === "nodes") load(state.nodes, `/api/v1/nodes?limit=${state.nodes.limit}`);
+  else if (state.view === "sessions") load(state.sessions, "/api/v1/sessions");
+  else if (state.view === "jobs" && id) load(state.job, `/v1/job/${id}`);
+}
+
+async function ask() {
+  const { form } = state.explain;
+  const asked = new URLSearchParams({ src: form.src, tgt: form.tgt, tts: form.tts });
+  if (form.node) asked.set("node", form.node);
+  try {
+    state.explain.data = await read(`/api/v1/explain?${asked}`);
+    state.explain.error = null;
+  } catch (error) {
+    state.explain.error = error.message;
+  }
+  draw();
+}
+
+function body() {
+  if (state.view === "nodes") return state.id ? nodes.one(state) : nodes.list(state);
+  if (state.view === "sessions") return rest.sessions(state);
+  if (state.view === "instances") return rest.instances(state);
+  if (state.view === "explain") return rest.explain(state);
+  if (state.view === "jobs") return rest.job(state);
+  return overview(state);
+}
+
+function draw() {
+  fill(byId("nav"), [h("ul", {}, VIEWS.map((view) => h("li", { "data-key": view },
+    h("a", { href: `#/${view}`, "aria-current": state.view === view ? "page" : null }, t(`nav.${view}`)))))]);
+  byId("nav").setAttribute("aria-label", t("nav.label"));
+  byId("skip").textContent = t("skip");
+  fill(byId("tools"), tools());
+  fill(byId("headline"), headline(state));
+  fill(byId("main"), body());
+  const snapshot = state.stats?.snapshot;
+  byId("foot").textContent = snapshot
+    ? t("foot", { s: snapshot.interval_ms / 1000, leader: snapshot.leader, store: state.stats.store }) : "";
+  document.title = title();
+  const banner = byId("banner");
+  const lost = !state.connected && (state.stats || performance.now() > 3000);
+  const said = state.stats ? t("banner.lost", { time: clock(state.heard) }) : t("banner.never");
+  if (banner.hidden === Boolean(lost)) banner.hidden = !lost;
+  if (lost && banner.textContent !== said) banner.textContent = said;
+  document.body.classList.toggle("lost", Boolean(lost && state.stats));
+  age();
+}
+
+function title() {
+  const mark = { ok: "✓ ", warning: "! ", critical: "✕ " }[state.connected && state.stats?.health] || "";
+  return `${mark}Lingua Scheduler`;
+}
+
+function tools() {
+  const theme = document.documentElement.dataset.theme;
+  const pick = (group, value, chosen, label, spoken) => h("button", {
+    type: "button", "data-do": group, "data-value": value, "aria-pressed": String(chosen), "aria-label": spoken, "data-key": value,
+  }, label);
+  return [
+    h("span", { id: "live", class: `live ${state.connected ? "on" : "off"}`, "data-key": "live" },
+      h("span", { class: "pulse", "aria-hidden": "true" }),
+      h("span", {}, t(state.connected ? "live" : "lost")), " ", h("span", { id: "age", class: "num" })),
+    h("div", { class: "choice", role: "group", "aria-label": t("lang"), "data-key": "lang" },
+      pick("lang", "en", language() === "en", "EN", "English"), pick("lang", "zh", language() === "zh", "中文", "中文")),
+    h("div", { class: "choice", role: "group", "aria-label": t("theme"), "data-key": "theme" },
+      [["auto", "◐"], ["light", "☀"], ["dark", "☾"]].map(([name, sign]) => pick("theme", name, theme === name, sign, t(`theme.${name}`)))),
+  ];
+}
+
+function age() {
+  const seconds = Math.round((Date.now() - state.heard) / 1000);
+  const shown = byId("age");
+  if (shown) shown.textContent = state.stats ? t("age", { n: seconds }) : "";
+}
+
+let toasting = 0;
+function say(text, link) {
+  const toast = byId("toast");
+  fill(toast, [h("span", {}, text, " ", link && h("a", { href: link, rel: "noopener" }, link))]);
+  toast.classList.add("shown");
+  clearTimeout(toasting);
+  toasting = setTimeout(() => toast.classList.remove("shown"), link ? 20000 : 8000);
+}
+
+// ---- what is done
+
+function confirmed(what, id) {
+  const dialog = byId("ask");
+  byId("ask-title").textContent = t(`ask.${what}`, { id });
+  byId("ask-text").textContent = t(`ask.${what}.text`);
+  byId("ask-no").textContent = t("cancel");
+  byId("ask-yes").textContent = t(`do.${what}`);
+  dialog.returnValue = "no";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+  });
+}
+
+async function order(what, id, on) {
+  if (on) {
+    const there = state.stats?.snapshot?.instances.find((one) => one.id === on)?.address;
+    return say(t("elsewhere", { id, instance: on }), there && `${there}/dashboard#/nodes/${encodeURIComponent(id)}`);
+  }
+  if (!(await confirmed(what, id))) return;
+  try {
+    await read(`/api/v1/nodes/${encodeURIComponent(id)}/${what}`, { method: "POST" });
+    say(t(`did.${what}`, { id }));
+  } catch (error) {
+    say(t("didnt", { why: error.message }));
+  }
+  refresh();
+}
+
+const ACTS = {
+  lang(of) { setLanguage(of.value); kept.set("lang", language()); draw(); },
+  theme(of) { document.documentElement.dataset.theme = of.value; kept.set("theme", of.value); draw(); },
+  latency(of) { state.latencyOf = of.of; draw(); },
+  sort(of) {
+    const { sort } = state.nodes;
+    state.nodes.sort = { by: of.by, down: sort.by === of.by && !sort.down };
+    draw();
+  },
+  more() { state.nodes.limit = Math.min(1000, state.nodes.limit + 200); refresh(); },
+  retry() { refresh(); },
+  drain: (of) => order("drain", of.nodeId, of.on),
+  resume: (of) => order("resume", of.nodeId, of.on),
+  block: (of) => order("block", of.nodeId, of.on),
+};
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-do]");
+  if (button) ACTS[button.dataset.do]?.(button.dataset);
+});
+document.addEventListener("input", (event) => {
+  if (event.target.dataset.input === "filter") {
+    state.nodes.filter = event.target.value;
+    draw();
+  }
+});
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.dataset.form === "explain") {
+    event.preventDefault();
+    const said = new FormData(form);
+    const asked = { src: said.get("src").trim(), tgt: said.get("tgt").trim(), node: said.get("node").trim(), tts: said.has("tts") };
+    const wanted = `#/explain?${new URLSearchParams(asked)}`;
+    if (location.hash === wanted) { state.explain.form = asked; ask(); } else location.hash = wanted;
+  } else if (form.dataset.form === "job") {
+    event.preventDefault();
+    location.hash = `#/jobs/${encodeURIComponent(new FormData(form).get("job").trim())}`;
+  }
+});
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("main").focus();
+});
+window.addEventListener("hashchange", route);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+setInterval(() => {
+  age();
+  // A line that is dead without a word is given up.
+  if (state.connected && Date.now() - state.heard > SILENCE_MS) { lose(); follow(); }
+}, 1000);
+setTimeout(draw, 3100);
+
+setLanguage(kept.get("lang") ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
+document.documentElement.dataset.theme = kept.get("theme") ?? "auto";
+route();
+follow();

@@ -1,0 +1,123 @@
+// The nodes, and one of them with all that is known of it.
+
+import { h } from "./dom.js";
+import { arrow, idle, number, span, t } from "./words.js";
+
+const COLUMNS = {
+  id: (node) => node.node_id, state: (node) => node.state, load: (node) => node.slots.used / Math.max(1, node.slots.open),
+  langs: (node) => langs(node).join(" "), breaker: (node) => node.breaker, latency: (node) => node.latency_ms ?? -1,
+  done: (node) => node.done,
+};
+
+const langs = (node) =>
+  [...new Set([...node.abilities.semantic_langs, ...node.abilities.tts_langs])].sort();
+
+export function list(state) {
+  const { data, error } = state.nodes;
+  if (error && !data) return [failed(error)];
+  if (!data) return [h("p", { class: "loading", role: "status" }, t("loading"))];
+  const wanted = state.nodes.filter.trim().toLowerCase();
+  const text = (node) => [node.node_id, node.state, t(`state.${node.state}`), ...langs(node)].join(" ").toLowerCase();
+  const fits = data.nodes.filter((node) => text(node).includes(wanted));
+  const { by, down } = state.nodes.sort;
+  const key = COLUMNS[by];
+  fits.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : a.node_id < b.node_id ? -1 : 1) * (down ? -1 : 1));
+  const heading = (name) => h("th", { scope: "col", "data-key": name, "aria-sort": by === name ? (down ? "descending" : "ascending") : "none" },
+    h("button", { type: "button", class: "sort", "data-do": "sort", "data-by": name }, t(`n.${name}`),
+      h("span", { "aria-hidden": "true", class: "arrow" }, by === name ? (down ? "▼" : "▲") : "")));
+  return [h("section", { class: "card", "data-key": "nodes" },
+    h("div", { class: "head" }, h("h2", {}, t("nodes")),
+      h("input", { type: "search", id: "node-filter", "data-input": "filter", placeholder: t("nodes.filter"), "aria-label": t("nodes.filter"), value: state.nodes.filter }),
+      h("span", { class: "note" }, t("nodes.shown", { n: fits.length, all: data.total }))),
+    data.total === 0
+      ? h("div", { class: "empty" }, h("p", {}, t("nodes.empty")), h("pre", {}, "lingua node --count 3"))
+      : fits.length === 0 ? h("p", { class: "empty" }, t("nodes.none"))
+        : h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("nodes") },
+          h("table", { class: "list nodes" },
+            h("thead", {}, h("tr", {}, Object.keys(COLUMNS).map(heading),
+              h("th", { scope: "col" }, t("n.idle")), h("th", { scope: "col" }, t("n.act")))),
+            h("tbody", {}, fits.map(row)))),
+    data.next && h("button", { type: "button", class: "more", "data-do": "more" }, t("nodes.next")))];
+}
+
+function row(node) {
+  return h("tr", { "data-key": node.node_id, "data-node": node.node_id, "data-state": node.state },
+    h("th", { scope: "row" }, h("a", { href: `#/nodes/${encodeURIComponent(node.node_id)}` }, node.node_id),
+      node.instance && h("span", { class: "note" }, " ", t("n.on", { instance: node.instance }))),
+    h("td", {}, stateOf(node)),
+    h("td", { class: "load" }, load(node)),
+    h("td", { class: "langs" }, langs(node).join(" ")),
+    h("td", {}, breaker(node)),
+    h("td", { class: "num" }, node.latency_ms === undefined ? "–" : span(node.latency_ms)),
+    h("td", { class: "num" }, `${number(node.done)} / ${number(node.failed)}`),
+    h("td", { class: "why" }, node.why_idle.map(idle).join("; ")),
+    h("td", { class: "acts" }, buttons(node, false)));
+}
+
+function stateOf(node) {
+  return [h("span", { class: `state ${node.state}` }, t(`state.${node.state}`)),
+    node.order !== "serve" && h("span", { class: "note" }, " ", t(`order.${node.order}`))];
+}
+
+function load(node) {
+  const { used, open } = node.slots;
+  return [h("progress", { max: Math.max(1, open), value: used, "aria-hidden": "true", tabindex: -1 }),
+    h("span", { class: "num" }, ` ${used}/${open}`)];
+}
+
+function breaker(node) {
+  return h("span", { class: `breaker ${node.breaker}` }, t(`breaker.${node.breaker}`));
+}
+
+function buttons(node, all) {
+  const button = (what) => h("button", {
+    type: "button", "data-key": what, "data-do": what, "data-node-id": node.node_id, "data-on": node.instance || "",
+    "aria-label": `${t(`do.${what}`)} ${node.node_id}`,
+  }, t(`do.${what}`));
+  const wanted = node.order === "serve" ? ["drain"] : ["resume"];
+  if (all && node.order !== "block") wanted.push("block");
+  return h("div", { class: "buttons" }, wanted.map(button));
+}
+
+export function failed(error) {
+  return h("section", { class: "card problem", role: "alert", "data-key": "failed" },
+    h("p", {}, t("failed", { why: error })), h("button", { type: "button", "data-do": "retry" }, t("retry")));
+}
+
+export function one(state) {
+  const { data, error, id } = state.node;
+  const back = h("p", { "data-key": "back" }, h("a", { href: "#/nodes" }, "← ", t("nodes")));
+  if (error) return [back, error === "NOT_FOUND" ? h("p", { class: "empty card", "data-key": "gone" }, t("node.gone")) : failed(error)];
+  if (!data) return [back, h("p", { class: "loading", role: "status" }, t("loading"))];
+  const { abilities, detail } = data;
+  const facts = [
+    ["d.instance", data.instance], ["d.version", detail.version], ["d.platform", detail.platform],
+    ["d.cpu", percent(detail.cpu_percent)], ["d.gpu", percent(detail.gpu_percent)], ["d.mem", percent(detail.mem_percent)],
+    ["d.error", detail.last_error], ["d.models", data.missing_models.join(", ")], ["d.supports", data.supports.join(", ")],
+    ["d.epoch", data.epoch],
+  ];
+  return [back, h("section", { class: "card", "data-key": `node-${id}`, "data-node": id, "data-state": data.state },
+    h("div", { class: "head" }, h("h2", { class: "id" }, id), stateOf(data), buttons(data, true)),
+    data.why_idle.length === 0
+      ? h("p", { class: "fine" }, "✓ ", t("node.fine"))
+      : h("div", { class: "problem" }, h("h3", {}, t("n.idle")), h("ul", {}, data.why_idle.map((why) => h("li", {}, idle(why))))),
+    h("dl", { class: "facts" },
+      fact(t("node.slots"), t("slots.text", data.slots)), fact(t("n.breaker"), t(`breaker.${data.breaker}`)),
+      fact(t("n.latency"), data.latency_ms === undefined ? "–" : span(data.latency_ms)),
+      fact(t("n.done"), `${number(data.done)} / ${number(data.failed)}`)),
+    h("h3", {}, t("node.abilities")),
+    h("dl", { class: "facts" },
+      fact(t("node.asr"), abilities.asr_langs.join(" ")), fact(t("node.semantic"), abilities.semantic_langs.join(" ")),
+      fact(t("node.tts"), abilities.tts_langs.join(" ") || "–"), fact(t("node.nmt"), abilities.nmt.map(arrow).join(",  "))),
+    h("h3", {}, t("node.useful")),
+    (data.useful_if || []).length === 0
+      ? h("p", { class: "note" }, t("node.useful.none"))
+      : h("ul", {}, data.useful_if.map((wish) => h("li", {}, h("strong", {}, arrow(wish.direction)), " ",
+        t("node.lacks", { what: wish.lacks.map((why) => t(`why.${why}`)).join(", ") })))),
+    h("h3", {}, t("node.detail")),
+    h("dl", { class: "facts" }, facts.filter(([, value]) => value || value === 0).map(([name, value]) => fact(t(name), String(value)))))];
+}
+
+const percent = (value) => (value === undefined ? null : `${number(value)} %`);
+
+export const fact = (name, value) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, value));

@@ -1,0 +1,187 @@
+//! A real Chromium, driven by the words of WebDriver over plain HTTP: a page needs no more than a
+//! handful of them, so no crate is needed for it.
+#![allow(dead_code, clippy::unwrap_used, reason = "a test may panic")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use base64::Engine as _;
+use lingua_lab::HttpClient;
+use serde_json::{Value, json};
+
+/// How long a test waits for the page to be as it is to be.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Two browsers at once are too many for a small machine.
+static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// A window of its own, with nothing remembered.
+pub struct Browser {
+    driver: Child,
+    address: SocketAddr,
+    client: HttpClient,
+    session: String,
+    _turn: tokio::sync::MutexGuard<'static, ()>,
+}
+
+impl Browser {
+    /// A window of this size; a narrow one is a phone's.
+    pub async fn open(width: u32, height: u32) -> Self {
+        let turn = ONE.lock().await;
+        let (driver, address) = tokio::task::spawn_blocking(start_driver).await.unwrap();
+        let client = HttpClient::new(format!("http://{address}")).limit(Duration::from_secs(60));
+        let args = [
+            "--headless=new".to_owned(),
+            "--no-sandbox".to_owned(),
+            "--disable-gpu".to_owned(),
+            "--disable-dev-shm-usage".to_owned(),
+            "--hide-scrollbars".to_owned(),
+            "--lang=en".to_owned(),
+            format!("--window-size={width},{height}"),
+        ];
+        let mut chrome = json!({ "args": args });
+        if width < 600 {
+            let metrics = json!({ "width": width, "height": height, "pixelRatio": 2 });
+            chrome["mobileEmulation"] = json!({ "deviceMetrics": metrics });
+        }
+        let wanted = json!({ "capabilities": { "alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": chrome,
+            "goog:loggingPrefs": { "browser": "ALL" },
+        }}});
+        let made = client.post("/session", &wanted).await.unwrap().ok().unwrap();
+        let session = made["value"]["sessionId"].as_str().unwrap().to_owned();
+        Browser { driver, address, client, session, _turn: turn }
+    }
+
+    async fn tell(&self, what: &str, body: Value) -> Value {
+        let path = format!("/session/{}/{what}", self.session);
+        let reply = self.client.post(&path, &body).await.unwrap();
+        reply.ok().unwrap()["value"].clone()
+    }
+
+    pub async fn go(&self, url: &str) {
+        self.tell("url", json!({ "url": url })).await;
+    }
+
+    pub async fn reload(&self) {
+        self.tell("refresh", json!({})).await;
+    }
+
+    /// What a function with this body returns in the page.
+    pub async fn run(&self, body: &str) -> Value {
+        self.tell("execute/sync", json!({ "script": body, "args": [] })).await
+    }
+
+    /// Waits until the page says so.
+    pub async fn until(&self, what: &str, body: &str) -> Value {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let found = self.run(body).await;
+            if !matches!(found, Value::Null | Value::Bool(false)) {
+                return found;
+            }
+            if tokio::time::Instant::now() > end {
+                self.picture("failed").await;
+                let shown = self.run("return document.body.innerText").await;
+                panic!("never: {what}\n{}", shown.as_str().unwrap_or_default());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// The text of the first such element; empty if there is none.
+    pub async fn text(&self, selector: &str) -> String {
+        let body = format!("return document.querySelector({selector:?})?.innerText ?? ''");
+        self.run(&body).await.as_str().unwrap_or_default().to_owned()
+    }
+
+    async fn element(&self, selector: &str) -> String {
+        let present = format!("return !!document.querySelector({selector:?})");
+        self.until(selector, &present).await;
+        let using = json!({ "using": "css selector", "value": selector });
+        let found = self.tell("element", using).await;
+        found.as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned()
+    }
+
+    /// A click as a person's: it must be seen and in nobody's way.
+    pub async fn click(&self, selector: &str) {
+        let element = self.element(selector).await;
+        self.tell(&format!("element/{element}/click"), json!({})).await;
+    }
+
+    /// Writes into a field.
+    pub async fn write(&self, selector: &str, text: &str) {
+        let element = self.element(selector).await;
+        self.tell(&format!("element/{element}/clear"), json!({})).await;
+        self.tell(&format!("element/{element}/value"), json!({ "text": text })).await;
+    }
+
+    /// Presses a key for whatever has the focus.
+    pub async fn press(&self, key: char) {
+        let keys = json!([{ "type": "keyDown", "value": key }, { "type": "keyUp", "value": key }]);
+        let actions = json!({ "actions": [{ "type": "key", "id": "keys", "actions": keys }] });
+        self.tell("actions", actions).await;
+    }
+
+    /// What the page complained about.
+    pub async fn complaints(&self) -> Vec<String> {
+        let log = self.tell("se/log", json!({ "type": "browser" })).await;
+        let entries = log.as_array().unwrap().iter();
+        entries.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// Fails if the page complained about anything.
+    pub async fn is_calm(&self) {
+        let complaints = self.complaints().await;
+        assert!(complaints.is_empty(), "{complaints:#?}");
+    }
+
+    /// A picture for people, if `LINGUA_PICTURES` names a folder for it.
+    pub async fn picture(&self, name: &str) {
+        let Ok(folder) = std::env::var("LINGUA_PICTURES") else { return };
+        // A moment for what moves.
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let path = format!("/session/{}/screenshot", self.session);
+        let picture = self.client.get(&path).await.unwrap().ok().unwrap();
+        let text = picture["value"].as_str().unwrap();
+        let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
+        std::fs::write(format!("{folder}/{name}.png"), bytes).unwrap();
+    }
+}
+
+impl Drop for Browser {
+    /// The browser first: a driver that is killed leaves it behind.
+    fn drop(&mut self) {
+        if let Ok(mut socket) = TcpStream::connect(self.address) {
+            let _ = socket.set_read_timeout(Some(Duration::from_secs(5)));
+            let _ = write!(
+                socket,
+                "DELETE /session/{} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n",
+                self.session, self.address
+            );
+            let _ = socket.read(&mut [0; 256]);
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+fn start_driver() -> (Child, SocketAddr) {
+    let mut driver = Command::new("chromedriver")
+        .arg("--port=0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("scripts/test installs chromium and chromium-driver");
+    let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+    let port = lines.find_map(|line| {
+        let line = line.unwrap();
+        line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse::<u16>().ok()
+    });
+    // It goes on talking; somebody must listen.
+    std::thread::spawn(move || for _ in lines {});
+    (driver, SocketAddr::from(([127, 0, 0, 1], port.expect("it says its port"))))
+}
