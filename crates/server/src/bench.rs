@@ -2,6 +2,7 @@
 //! machine, absolute figures do not.
 
 mod choosing;
+pub(crate) mod dashboard;
 pub(crate) mod dispatch;
 pub(crate) mod hostile;
 mod lives;

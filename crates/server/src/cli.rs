@@ -280,6 +280,8 @@ pub(crate) enum Bench {
     Sessions(BenchSessions),
     /// What people who speak notice of clients that mean no good
     Hostile(BenchHostile),
+    /// Whether a job notices how many people look at the dashboard
+    Dashboard(BenchDashboard),
     /// A server of bare sockets, which other benches are compared with
     #[command(hide = true)]
     BareSockets,
@@ -298,6 +300,29 @@ pub(crate) struct BenchSessions {
     /// How long each of them speaks, in milliseconds
     #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(100..=9_000))]
     pub(crate) speech_ms: u64,
+
+    /// Write the report to this file as JSON as well
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchDashboard {
+    /// Pages open at the same time
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) pages: u32,
+
+    /// Nodes in the fleet
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) nodes: u32,
+
+    /// Seconds of one phase; a snapshot comes every five
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub(crate) seconds: u64,
+
+    /// Phases with pages, and as many without
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
 
     /// Write the report to this file as JSON as well
     #[arg(long, value_name = "FILE")]

@@ -64,6 +64,9 @@ pub fn run() -> ExitCode {
             bench::sessions::run(&options)
         }
         cli::Command::Bench { what: cli::Bench::Hostile(options) } => bench::hostile::run(&options),
+        cli::Command::Bench { what: cli::Bench::Dashboard(options) } => {
+            bench::dashboard::run(&options)
+        }
         cli::Command::Bench { what: cli::Bench::BareSockets } => bench::sessions::bare(),
     };
     match outcome {

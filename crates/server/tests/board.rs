@@ -244,3 +244,53 @@ async fn who_reads_nothing_holds_nothing_up() {
     assert!(wait_until(Duration::from_secs(5), told).await);
     app.finish().await;
 }
+
+/// A page of another site must not drain nodes through somebody's browser.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_from_another_site_are_refused() {
+    let app = TestApp::start(On::Memory, quick()).await;
+    let node = node(&app, "one", 2).await;
+    for (site, status) in
+        [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)]
+    {
+        let client = lingua_lab::HttpClient::new(app.http(""));
+        let client = client.header("sec-fetch-site", site).unwrap();
+        let reply = client.post("/api/v1/nodes/one/resume", &json!({})).await.unwrap();
+        assert_eq!(reply.status, status, "{site}");
+    }
+    let api = Api::of(&app).await;
+    assert_eq!(api.post("/api/v1/nodes/one/drain", &json!({})).await.status, 200, "no browser");
+    node.close().await;
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_dashboard_comes_with_a_policy_and_a_tag() {
+    let app = TestApp::start(On::Memory, quick()).await;
+    let client = lingua_lab::HttpClient::new(app.http(""));
+    let page = client.get("/dashboard").await.unwrap();
+    assert!(page.text().contains("/dashboard/app.js"));
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    let tag = page.header("etag").unwrap().to_owned();
+    for file in [
+        "app.js",
+        "dom.js",
+        "words.js",
+        "charts.js",
+        "overview.js",
+        "nodes.js",
+        "rest.js",
+        "style.css",
+        "icon.svg",
+    ] {
+        let reply = client.get(&format!("/dashboard/{file}")).await.unwrap();
+        assert_eq!((reply.status, reply.header("etag")), (200, Some(tag.as_str())), "{file}");
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+    }
+    let known = client.clone().header("if-none-match", &tag).unwrap();
+    let again = known.get("/dashboard/app.js").await.unwrap();
+    assert_eq!((again.status, again.body.len()), (304, 0));
+    assert_eq!(client.get("/dashboard/nothing.js").await.unwrap().status, 404);
+    app.finish().await;
+}

@@ -91,7 +91,7 @@ async fn everything_is_shown_with_the_numbers_of_the_api() {
     same(&browser, "the headline is the worst finding", "const first = stats.findings.find((f) => f.severity !== 'ok'); \
          return document.querySelector('#headline h1').dataset.code === (first ? first.code : 'well')").await;
     assert_eq!(
-        browser.run("return document.querySelector('#headline').getAttribute('aria-live')").await,
+        browser.run("return document.querySelector('#headline h1').parentElement.getAttribute('aria-live')").await,
         "polite"
     );
 

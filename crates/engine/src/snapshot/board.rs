@@ -151,6 +151,14 @@ impl Board {
         let before = store.owners.published(Task::Snapshot).await.ok().flatten();
         let mut before: Option<Snapshot> =
             before.and_then(|text| serde_json::from_slice(&text).ok());
+        // One that was made a moment ago holds these parts already.
+        let just_made = before.as_ref().is_some_and(|before| {
+            let age = self.shared.clock.now().as_millis().saturating_sub(before.at_ms);
+            age < self.shared.settings.snapshot_ms
+        });
+        if just_made {
+            tokio::time::sleep(self.until_next(self.interval() / 5)).await;
+        }
         loop {
             match self.put_together(&mandate, before.as_ref()).await {
                 Ok(snapshot) => before = Some(snapshot),

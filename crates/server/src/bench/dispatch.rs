@@ -82,7 +82,7 @@ async fn measure(options: &BenchDispatch) -> anyhow::Result<Report> {
         let redis = if *store == "redis" { Some(RedisServer::start().await?) } else { None };
         let url = redis.as_ref().map_or_else(|| "memory".to_owned(), RedisServer::url);
         let scheduler = Scheduler::start(&url)?;
-        let nodes = connect_nodes(options, &[&scheduler]).await?;
+        let nodes = connect_nodes(options.nodes, options.slots, &[scheduler.address()]).await?;
         for in_flight in &options.in_flight {
             progress.now(&format!("{store}, {in_flight} in flight, {} s", options.seconds));
             let redis = redis.as_ref();
@@ -116,7 +116,7 @@ struct Place<'a> {
 /// The same with the nodes on one instance and the callers on another.
 async fn far(options: &BenchDispatch, redis: &RedisServer) -> anyhow::Result<Line> {
     let (near, there) = (Scheduler::start(&redis.url())?, Scheduler::start(&redis.url())?);
-    let nodes = connect_nodes(options, &[&there]).await?;
+    let nodes = connect_nodes(options.nodes, options.slots, &[there.address()]).await?;
     until_met(&near, options).await?;
     let place = Place { callers: &[&near], others: &[&there], redis: Some(redis) };
     let line = one("far", options, &place, SEVERAL_IN_FLIGHT).await?;
@@ -129,7 +129,7 @@ async fn far(options: &BenchDispatch, redis: &RedisServer) -> anyhow::Result<Lin
 async fn two(options: &BenchDispatch, redis: &RedisServer) -> anyhow::Result<Line> {
     let (one_of, other) = (Scheduler::start(&redis.url())?, Scheduler::start(&redis.url())?);
     let both = [&one_of, &other];
-    let nodes = connect_nodes(options, &both).await?;
+    let nodes = connect_nodes(options.nodes, options.slots, &both.map(Scheduler::address)).await?;
     for scheduler in both {
         until_met(scheduler, options).await?;
     }
@@ -171,17 +171,19 @@ fn check(nodes: &[FakeNode]) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn connect_nodes(
-    options: &BenchDispatch,
-    to: &[&Scheduler],
+/// Connects so many nodes, to one instance after the other.
+pub(super) async fn connect_nodes(
+    count: u32,
+    slots: u32,
+    to: &[&str],
 ) -> anyhow::Result<Vec<FakeNode>> {
     let mut nodes = Vec::new();
-    for i in 0..options.nodes {
-        let address = to[i as usize % to.len()].address();
+    for i in 0..count {
+        let address = to[i as usize % to.len()];
         let node = NodeOptions {
             url: format!("ws://{address}/ws/node"),
             node_id: Some(format!("bench-{i}")),
-            max_concurrent_jobs: Some(options.slots),
+            max_concurrent_jobs: Some(slots),
             read_buffer_bytes: 16 << 10,
             ..NodeOptions::default()
         };
@@ -319,7 +321,10 @@ async fn call(
     Ok((done, latency))
 }
 
-async fn read_answer(stream: &mut TcpStream, answer: &mut Vec<u8>) -> anyhow::Result<()> {
+pub(super) async fn read_answer(
+    stream: &mut TcpStream,
+    answer: &mut Vec<u8>,
+) -> anyhow::Result<()> {
     answer.clear();
     loop {
         if stream.read_buf(answer).await? == 0 {
@@ -354,7 +359,7 @@ fn health(address: &str) -> Vec<u8> {
     format!("GET /health HTTP/1.1\r\nhost: {address}\r\n\r\n").into_bytes()
 }
 
-fn job(address: &str, i: u32, audio_bytes: u32) -> Vec<u8> {
+pub(super) fn job(address: &str, i: u32, audio_bytes: u32) -> Vec<u8> {
     // Four characters of base64 stand for three bytes.
     let audio = "AAAA".repeat(audio_bytes.div_ceil(3) as usize);
     let body = format!(

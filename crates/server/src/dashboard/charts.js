@@ -19,10 +19,10 @@ function ceiling(value) {
   return steps.find((step) => step * power >= value) * power;
 }
 
-// The time axis begins with the oldest point, at least five minutes ago, and ends now.
+// The time axis begins with the oldest point, at least two minutes ago, and ends now.
 function frame(points, top, write) {
   const last = points.at(-1).at_ms;
-  const first = Math.max(last - SPAN_MS, Math.min(points[0].at_ms, last - 5 * 60 * 1000));
+  const first = Math.max(last - SPAN_MS, Math.min(points[0].at_ms, last - 2 * 60 * 1000));
   const x = (ms) => LEFT + ((ms - first) / (last - first)) * (WIDTH - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
   const lines = [0, 0.5, 1].map((share) => {
@@ -104,7 +104,7 @@ export function bars(points, codes, { label, gap }) {
     .filter((one) => sum(one.code) > 0);
   return [
     box(`${label}. ${told.map((one) => `${one.name} ${one.value}`).join(", ")}`, [parts, stacks]),
-    legend(told),
+    told.length > 0 ? legend(told) : h("p", { class: "note" }, t("kpi.none")),
   ];
 }
 

@@ -9,7 +9,8 @@ const ICONS = { ok: "✓", warning: "!", critical: "✕" };
 // In one sentence: all well, or what is wrong; the rest below it.
 export function headline(state) {
   const stats = state.stats;
-  if (!stats) return [h("div", { class: "word wait" }, h("h1", {}, t("starting")))];
+  if (!stats) return [h("div", { class: "word wait" }, h("span", { class: "mark", "aria-hidden": "true" }, "…"),
+    h("div", { class: "said" }, h("div", { role: "status", "aria-live": "polite" }, h("h1", {}, t("starting"))), h("p", { class: "sub" }, t("what"))))];
   const snapshot = stats.snapshot;
   const grave = stats.findings.filter((found) => found.severity !== "ok");
   const calm = stats.findings.filter((found) => found.severity === "ok");
@@ -21,7 +22,7 @@ export function headline(state) {
     h("div", { class: `word ${health}`, "data-health": health },
       h("span", { class: "mark", "aria-hidden": "true" }, ICONS[health] || "…"),
       h("div", { class: "said" },
-        h("h1", { "data-code": first ? first.code : "well" }, said),
+        h("div", { role: "status", "aria-live": "polite" }, h("h1", { "data-code": first ? first.code : "well" }, said)),
         h("p", { class: "sub" }, snapshot ? summary(snapshot) : t("what")),
         rest.length > 0 && h("ul", { class: "also", "aria-label": t("more") }, rest.map((found) =>
           h("li", { class: found.severity, "data-code": found.code },
@@ -65,7 +66,7 @@ function firstSteps() {
 function tile(key, value, sub, bar) {
   return h("div", { class: "tile", "data-key": key, "data-figure": key },
     h("dt", {}, t(`kpi.${key}`)),
-    h("dd", {}, h("span", { class: "value" }, value), sub && h("span", { class: "sub" }, " ", sub)),
+    h("dd", {}, h("span", { class: "value" }, value), " ", sub && h("span", { class: "sub" }, sub)),
     bar !== undefined && h("div", { class: "meter", "aria-hidden": "true" },
       h("progress", { max: 100, value: bar, tabindex: -1 })));
 }
@@ -188,9 +189,9 @@ function failures(snapshot) {
           h("tbody", {}, snapshot.failures.slice(0, 12).map((one) =>
             h("tr", { "data-key": one.job_id },
               h("td", { class: "num" }, clock(one.at_ms)),
-              h("td", {}, h("code", {}, one.code)),
+              h("td", { class: "num" }, h("code", {}, one.code)),
               h("td", { class: "num" }, arrow(one.direction)),
               h("td", {}, one.node_id ? h("a", { href: `#/nodes/${encodeURIComponent(one.node_id)}` }, one.node_id) : "–"),
               h("td", { class: "num" }, one.attempts),
-              h("td", {}, h("a", { class: "id", href: `#/jobs/${encodeURIComponent(one.job_id)}` }, one.job_id))))))));
+              h("td", {}, h("a", { class: "id num", href: `#/jobs/${encodeURIComponent(one.job_id)}`, title: one.job_id }, `${one.job_id.slice(0, 8)}…`))))))));
 }

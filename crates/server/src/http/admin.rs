@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use lingua_core::NodeId;
 use lingua_core::outcome::Code;
 use lingua_engine::Engine;
@@ -21,7 +22,7 @@ const MAX_NODES: u64 = 1_000;
 
 refusals!(ListRefusals: InvalidMessage);
 refusals!(NodeRefusals: InvalidMessage, NotFound);
-refusals!(OrderRefusals: InvalidMessage, NotFound, SchedulerDependencyDown);
+refusals!(OrderRefusals: InvalidMessage, Forbidden, NotFound, SchedulerDependencyDown);
 
 /// List the nodes that this instance knows, those of other instances included
 #[utoipa::path(
@@ -80,8 +81,12 @@ pub(crate) async fn pools(State(engine): State<Engine>) -> Json<PoolsBody> {
     params(("id" = String, Path, description = "The node's id")),
     responses((status = 200, body = Done), OrderRefusals)
 )]
-pub(crate) async fn drain(State(door): State<Door>, segment: Segment) -> Answer<Json<Done>> {
-    order(&door, segment, Order::Drain).await
+pub(crate) async fn drain(
+    State(door): State<Door>,
+    headers: HeaderMap,
+    segment: Segment,
+) -> Answer<Json<Done>> {
+    order(&door, &headers, segment, Order::Drain).await
 }
 
 /// Let a node serve again
@@ -90,8 +95,12 @@ pub(crate) async fn drain(State(door): State<Door>, segment: Segment) -> Answer<
     params(("id" = String, Path, description = "The node's id")),
     responses((status = 200, body = Done), OrderRefusals)
 )]
-pub(crate) async fn resume(State(door): State<Door>, segment: Segment) -> Answer<Json<Done>> {
-    order(&door, segment, Order::Serve).await
+pub(crate) async fn resume(
+    State(door): State<Door>,
+    headers: HeaderMap,
+    segment: Segment,
+) -> Answer<Json<Done>> {
+    order(&door, &headers, segment, Order::Serve).await
 }
 
 /// Shut a node out
@@ -102,11 +111,25 @@ pub(crate) async fn resume(State(door): State<Door>, segment: Segment) -> Answer
     params(("id" = String, Path, description = "The node's id")),
     responses((status = 200, body = Done), OrderRefusals)
 )]
-pub(crate) async fn block(State(door): State<Door>, segment: Segment) -> Answer<Json<Done>> {
-    order(&door, segment, Order::Block).await
+pub(crate) async fn block(
+    State(door): State<Door>,
+    headers: HeaderMap,
+    segment: Segment,
+) -> Answer<Json<Done>> {
+    order(&door, &headers, segment, Order::Block).await
 }
 
-async fn order(door: &Door, segment: Segment, order: Order) -> Answer<Json<Done>> {
+async fn order(
+    door: &Door,
+    headers: &HeaderMap,
+    segment: Segment,
+    order: Order,
+) -> Answer<Json<Done>> {
+    // Of what a page of another site makes a browser send, the browser says so.
+    let site = headers.get("sec-fetch-site");
+    if site.is_some_and(|site| site != "same-origin" && site != "none") {
+        return Err(refused(Code::Forbidden, "orders are taken from this page only"));
+    }
     let id: NodeId = named("id", segment)?;
     if !door.engine.nodes.order(&id, order).await? {
         return Err(no_such_node());

@@ -1,0 +1,242 @@
+//! `lingua bench dashboard`: whether a job notices how many people look at the dashboard.
+//!
+//! Callers hand jobs in at a steady pace; in every other phase a hundred pages are open: each follows
+//! the stream and asks for the nodes as the page does. Both kinds of phases alternate in one run, so
+//! that what else the machine does falls on both.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::dispatch::{connect_nodes, job, read_answer};
+use super::process::{Scheduler, cpu_time};
+use super::progress::Progress;
+use crate::cli::{BenchDashboard, Failure};
+
+/// What readers may cost a job, in per cent of its p99.
+const MOST_PERCENT: f64 = 5.0;
+
+/// Jobs under way at the same time, and how long each caller pauses between two.
+const CALLERS: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How often a page asks for the nodes.
+const ASK_EVERY: Duration = Duration::from_secs(5);
+
+/// A kind of phase.
+#[derive(Debug, Serialize)]
+struct Line {
+    pages: u32,
+    jobs: u64,
+    p50_us: f64,
+    /// Of the middle one of its phases: a burst of something else on the machine moves one phase only.
+    p99_us: f64,
+    /// Of all its phases together.
+    p99_all_us: f64,
+    /// Processor seconds of the scheduler in a second.
+    cpu: f64,
+    /// Bytes that pages read in a second.
+    read_per_second: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    alone: Line,
+    watched: Line,
+    /// By how many per cent the p99 moved.
+    p99_moved_percent: f64,
+}
+
+/// Measures and prints.
+pub(crate) fn run(options: &BenchDashboard) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the runtime does not start")?;
+    let report = runtime.block_on(measure(options))?;
+    print(&report);
+    if let Some(file) = &options.json {
+        let json = serde_json::to_vec_pretty(&report).context("the report is not JSON")?;
+        std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    if report.p99_moved_percent > MOST_PERCENT {
+        return Err(Failure::failed(format!(
+            "beside {} open pages the p99 of a job moved by {:.1} %",
+            report.watched.pages, report.p99_moved_percent
+        )));
+    }
+    Ok(())
+}
+
+/// What the phases of one kind met.
+struct Met {
+    latency: Histogram<u64>,
+    p99: Vec<f64>,
+    cpu: Duration,
+    read: u64,
+}
+
+async fn measure(options: &BenchDashboard) -> anyhow::Result<Report> {
+    let scheduler = Scheduler::start("memory")?;
+    let address = scheduler.address();
+    let nodes = connect_nodes(options.nodes, 8, &[address]).await?;
+    phase(address, Duration::from_secs(2)).await?;
+    let progress = Progress::new(u64::from(options.rounds) * 2);
+    let empty = || -> anyhow::Result<Met> {
+        let latency = Histogram::new(3)?;
+        Ok(Met { latency, p99: Vec::new(), cpu: Duration::ZERO, read: 0 })
+    };
+    let (mut alone, mut watched) = (empty()?, empty()?);
+    let slice = Duration::from_secs(options.seconds);
+    for round in 0..options.rounds {
+        // The order changes, so that neither kind is always the later one.
+        let order = if round % 2 == 0 { [0, options.pages] } else { [options.pages, 0] };
+        for pages in order {
+            progress.now(&format!("round {}, {pages} pages", round + 1));
+            let open = Pages::open(address, pages).await?;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let (cpu, read) = (cpu_time(scheduler.pid())?, open.read());
+            let latency = phase(address, slice).await?;
+            let met = if pages == 0 { &mut alone } else { &mut watched };
+            met.cpu += cpu_time(scheduler.pid())? - cpu;
+            met.read += open.read() - read;
+            met.p99.push(latency.value_at_quantile(0.99) as f64);
+            met.latency.add(latency)?;
+            if open.readers.len() < pages as usize * 2 {
+                bail!("some pages were let go");
+            }
+            progress.step();
+        }
+    }
+    drop(nodes);
+    let seconds = f64::from(options.rounds) * options.seconds as f64;
+    let middle = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    let line = |pages: u32, met: &Met| Line {
+        pages,
+        jobs: met.latency.len(),
+        p50_us: met.latency.value_at_quantile(0.5) as f64,
+        p99_us: middle(met.p99.clone()),
+        p99_all_us: met.latency.value_at_quantile(0.99) as f64,
+        cpu: met.cpu.as_secs_f64() / seconds,
+        read_per_second: met.read as f64 / seconds,
+    };
+    let moved = |from: f64, to: f64| (to - from) / from * 100.0;
+    let (alone, watched) = (line(0, &alone), line(options.pages, &watched));
+    Ok(Report { p99_moved_percent: moved(alone.p99_us, watched.p99_us), alone, watched })
+}
+
+/// Jobs at a steady pace for so long: how long each took, in microseconds.
+async fn phase(address: &str, lasting: Duration) -> anyhow::Result<Histogram<u64>> {
+    let over = Arc::new(AtomicBool::new(false));
+    let mut callers = JoinSet::new();
+    for i in 0..CALLERS {
+        let (over, request, address) =
+            (Arc::clone(&over), job(address, i, 300), address.to_owned());
+        callers.spawn(async move {
+            let mut stream = TcpStream::connect(&address).await?;
+            stream.set_nodelay(true)?;
+            let (mut latency, mut answer) = (Histogram::<u64>::new(3)?, Vec::new());
+            while !over.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                stream.write_all(&request).await?;
+                read_answer(&mut stream, &mut answer).await?;
+                if !answer.starts_with(b"HTTP/1.1 200") {
+                    bail!("a job did not come back");
+                }
+                latency.record(u64::try_from(began.elapsed().as_micros())?)?;
+                tokio::time::sleep(PAUSE).await;
+            }
+            anyhow::Ok(latency)
+        });
+    }
+    tokio::time::sleep(lasting).await;
+    over.store(true, Ordering::Relaxed);
+    let mut latency = Histogram::new(3)?;
+    while let Some(caller) = callers.join_next().await {
+        latency.add(caller??)?;
+    }
+    Ok(latency)
+}
+
+/// Open pages; they close when this is dropped.
+struct Pages {
+    readers: JoinSet<anyhow::Result<()>>,
+    read: Arc<AtomicU64>,
+}
+
+impl Pages {
+    async fn open(address: &str, count: u32) -> anyhow::Result<Self> {
+        let mut pages = Pages { readers: JoinSet::new(), read: Arc::default() };
+        for page in 0..count {
+            let mut stream = TcpStream::connect(address).await?;
+            stream.write_all(&get(address, "/api/v1/events")).await?;
+            let read = Arc::clone(&pages.read);
+            pages.readers.spawn(async move {
+                let mut buffer = vec![0; 16 << 10];
+                loop {
+                    let bytes = stream.read(&mut buffer).await?;
+                    if bytes == 0 {
+                        bail!("the stream ended");
+                    }
+                    read.fetch_add(bytes as u64, Ordering::Relaxed);
+                }
+            });
+            let (address, read) = (address.to_owned(), Arc::clone(&pages.read));
+            pages.readers.spawn(async move {
+                let request = get(&address, "/api/v1/nodes?limit=100");
+                let mut answer = Vec::new();
+                tokio::time::sleep(ASK_EVERY * page / count).await;
+                loop {
+                    // Browsers come back on a new connection when the old one was let go.
+                    let mut stream = TcpStream::connect(&address).await?;
+                    stream.write_all(&request).await?;
+                    read_answer(&mut stream, &mut answer).await?;
+                    read.fetch_add(answer.len() as u64, Ordering::Relaxed);
+                    drop(stream);
+                    tokio::time::sleep(ASK_EVERY).await;
+                }
+            });
+        }
+        Ok(pages)
+    }
+
+    fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+}
+
+fn get(address: &str, path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").into_bytes()
+}
+
+#[allow(clippy::print_stdout, reason = "the report is the result of the command")]
+fn print(report: &Report) {
+    println!(
+        "{:>6} {:>9} {:>9} {:>9} {:>10} {:>8} {:>11}",
+        "pages", "jobs", "p50 us", "p99 us", "p99 all", "cpu", "KiB/s read"
+    );
+    for line in [&report.alone, &report.watched] {
+        println!(
+            "{:>6} {:>9} {:>9.0} {:>9.0} {:>10.0} {:>8.3} {:>11.1}",
+            line.pages,
+            line.jobs,
+            line.p50_us,
+            line.p99_us,
+            line.p99_all_us,
+            line.cpu,
+            line.read_per_second / 1024.0
+        );
+    }
+    println!("p99 moved by {:+.1} %", report.p99_moved_percent);
+}
