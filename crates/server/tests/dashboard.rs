@@ -469,3 +469,27 @@ async fn the_page_survives_a_restart_and_says_so() {
     assert!(complaints.iter().all(|said| said.contains("net::ERR_")), "{complaints:#?}");
     drop((browser, second));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn any_instance_shows_all_of_them() {
+    let app = TestApp::start(On::FarMemory, settings()).await;
+    let _node = FakeNode::connect(options(&app, "there", &["en", "zh"])).await.unwrap();
+    app.meets("there").await;
+    let browser = Browser::open(1280, 800).await;
+    browser.go(&app.http("/dashboard#/instances")).await;
+    let both = "const rows = [...document.querySelectorAll('[data-instance]')].map((row) => row.dataset.instance).join(); \
+                return rows === 'far-1,test-1' && document.querySelectorAll('[data-instance] .chip').length === 3";
+    browser.until("two instances, and every task is done by one", both).await;
+    browser.click("nav a[href='#/nodes']").await;
+    let there =
+        "return document.querySelector('[data-node=there]')?.innerText.includes('on far-1')";
+    browser.until("the node is elsewhere", there).await;
+    browser.click("[data-node=there] [data-do=drain]").await;
+    let link =
+        "return document.querySelector('#toast a')?.href.endsWith('/dashboard#/nodes/there')";
+    browser.until("it says where to do it", link).await;
+    assert!(browser.run("return document.querySelector('#ask').open").await == false);
+    browser.is_calm().await;
+    drop(browser);
+    app.finish().await;
+}

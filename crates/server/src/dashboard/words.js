@@ -99,7 +99,7 @@ const WORDS = {
     "e.some": "{all} 个节点中有 {n} 个现在能接。从有空闲槽位的节点中随机选择。", "e.nobody": "现在没有节点能接。", "e.waiting": "该方向有 {n} 个任务排队。", "e.reasons": "其余节点为何不能", "e.reason": "原因", "e.nodes": "节点数", "e.idle": "在上方提问，答案显示在这里。", "e.one": "{id} 能接。", "e.not": "{id} 不能接：{why}。",
     "why.asr": "不识别该语言", "why.semantic": "不修复该语言", "why.nmt": "不翻译该方向", "why.tts": "不合成该语言", "why.service": "有服务未就绪", "why.model": "缺少模型", "why.tenant": "属于其他租户", "why.private": "只接点名的任务", "why.health": "未就绪", "why.stale": "心跳超时", "why.overloaded": "过载", "why.unknown": "这里不认识",
     "job": "任务", "job.find": "按编号查找任务", "job.open": "显示", "job.state": "状态", "job.timeline": "尝试", "job.none": "没有发给任何节点。", "job.gone": "没有这个任务的记录。", "job.waited": "排队 {ms}", "job.total": "耗时 {ms}", "job.handed": "提交", "job.sent": "发出", "job.acked": "接受", "job.ended": "结束", "job.session": "会话", "job.notes": "备注", "job.attempt": "第 {n} 次，在 {node}", "job.error": "失败原因", "job.running": "进行中",
-    "loading": "载入中…", "failed": "无法读取：{why}", "retry": "重试", "unit.ms": " 毫秒", "foot": "所有实例的数据，每 {s} 秒由 {leader} 汇总。存储：{store}。",
+    "loading": "载入中…", "failed": "无法读取：{why}", "retry": "重试", "unit.ms": " ms", "foot": "所有实例的数据，每 {s} 秒由 {leader} 汇总。存储：{store}。",
   },
 };
 
