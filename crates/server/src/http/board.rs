@@ -13,6 +13,7 @@ use axum::{Extension, Json};
 use bytes::{BufMut, Bytes, BytesMut};
 use lingua_core::SessionId;
 use lingua_core::outcome::Code;
+use lingua_engine::chance::Chance;
 use lingua_engine::job::Refusal;
 use lingua_engine::snapshot::view::{InstanceView, Point, Stats};
 use lingua_engine::snapshot::{Board, Frame};
@@ -35,6 +36,9 @@ const RETRY_AFTER_MS: u64 = 5_000;
 
 /// After so long without news a reader is told that the line is alive.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
+
+/// News go out to all readers over so long, not all at once: jobs go through the same threads.
+const SPREAD_MS: u64 = 400;
 
 /// A reader that takes nothing for so long loses its place.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -138,7 +142,8 @@ pub(crate) async fn events(
         return Err(Refused(full.retry_after(RETRY_AFTER_MS)));
     };
     let (sender, receiver) = mpsc::channel(1);
-    tasks::start(feed(Arc::clone(&door.engine.board), sender, peer, seat));
+    let (board, chance) = (Arc::clone(&door.engine.board), door.engine.chance());
+    tasks::start(feed(board, chance, sender, peer, seat));
     let stream = futures_util::stream::unfold(receiver, |mut receiver| async {
         let event: Bytes = receiver.recv().await?;
         Some((Ok::<_, Infallible>(event), receiver))
@@ -151,18 +156,32 @@ pub(crate) async fn events(
 }
 
 /// Brings one reader its events until it is gone, too slow, or the process ends.
-async fn feed(board: Arc<Board>, reader: mpsc::Sender<Bytes>, mut peer: Peer, _seat: Seat) {
+async fn feed(
+    board: Arc<Board>,
+    chance: Chance,
+    reader: mpsc::Sender<Bytes>,
+    mut peer: Peer,
+    _seat: Seat,
+) {
     let mut frames = board.frames();
     frames.mark_changed();
+    let later = Duration::from_millis(chance.bits() % SPREAD_MS);
     let first = Bytes::from_static(b"retry: 2000\n\n");
-    let mut event = first;
+    let (mut event, mut told) = (first, false);
     loop {
         if !matches!(tokio::time::timeout(PATIENCE, reader.send(event)).await, Ok(Ok(()))) {
             return;
         }
         event = tokio::select! {
             changed = frames.changed() => match changed {
-                Ok(()) => written(&frames.borrow_and_update()),
+                Ok(()) => {
+                    // Whoever just came is not kept waiting.
+                    if told {
+                        tokio::time::sleep(later).await;
+                    }
+                    told = true;
+                    written(&frames.borrow_and_update())
+                }
                 Err(_) => return,
             },
             () = tokio::time::sleep(ALIVE_EVERY) => written(&frames.borrow()),
