@@ -485,10 +485,11 @@ async fn any_instance_shows_all_of_them() {
         "return document.querySelector('[data-node=there]')?.innerText.includes('on far-1')";
     browser.until("the node is elsewhere", there).await;
     browser.click("[data-node=there] [data-do=drain]").await;
-    let link =
-        "return document.querySelector('#toast a')?.href.endsWith('/dashboard#/nodes/there')";
-    browser.until("it says where to do it", link).await;
-    assert!(browser.run("return document.querySelector('#ask').open").await == false);
+    browser.until("it asks", "return document.querySelector('#ask').open").await;
+    browser.click("#ask-yes").await;
+    let drained =
+        "return document.querySelector('[data-node=there]')?.innerText.includes('draining')";
+    browser.until("the node drains, wherever it is", drained).await;
     browser.is_calm().await;
     drop(browser);
     app.finish().await;

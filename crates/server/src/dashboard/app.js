@@ -220,11 +220,7 @@ function confirmed(what, id) {
   });
 }
 
-async function order(what, id, on) {
-  if (on) {
-    const there = state.stats?.snapshot?.instances.find((one) => one.id === on)?.address;
-    return say(t("elsewhere", { id, instance: on }), there && `${there}/dashboard#/nodes/${encodeURIComponent(id)}`);
-  }
+async function order(what, id) {
   if (!(await confirmed(what, id))) return;
   try {
     await read(`/api/v1/nodes/${encodeURIComponent(id)}/${what}`, { method: "POST" });
@@ -246,9 +242,9 @@ const ACTS = {
   },
   more() { state.nodes.limit = Math.min(1000, state.nodes.limit + 200); refresh(); },
   retry() { refresh(); },
-  drain: (of) => order("drain", of.nodeId, of.on),
-  resume: (of) => order("resume", of.nodeId, of.on),
-  block: (of) => order("block", of.nodeId, of.on),
+  drain: (of) => order("drain", of.nodeId),
+  resume: (of) => order("resume", of.nodeId),
+  block: (of) => order("block", of.nodeId),
 };
 
 document.addEventListener("click", (event) => {

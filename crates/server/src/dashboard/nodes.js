@@ -71,7 +71,7 @@ function breaker(node) {
 
 function buttons(node, all) {
   const button = (what) => h("button", {
-    type: "button", "data-key": what, "data-do": what, "data-node-id": node.node_id, "data-on": node.instance || "",
+    type: "button", "data-key": what, "data-do": what, "data-node-id": node.node_id,
     "aria-label": `${t(`do.${what}`)} ${node.node_id}`,
   }, t(`do.${what}`));
   const wanted = node.order === "serve" ? ["drain"] : ["resume"];

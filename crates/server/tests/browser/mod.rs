@@ -169,19 +169,28 @@ impl Drop for Browser {
     }
 }
 
+/// It takes a port by itself, and now and then one that somebody else has for another address.
 fn start_driver() -> (Child, SocketAddr) {
-    let mut driver = Command::new("chromedriver")
-        .arg("--port=0")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("scripts/test installs chromium and chromium-driver");
-    let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-    let port = lines.find_map(|line| {
-        let line = line.unwrap();
-        line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse::<u16>().ok()
-    });
-    // It goes on talking; somebody must listen.
-    std::thread::spawn(move || for _ in lines {});
-    (driver, SocketAddr::from(([127, 0, 0, 1], port.expect("it says its port"))))
+    for _ in 0..10 {
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("scripts/test installs chromium and chromium-driver");
+        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let port = lines.find_map(|line| {
+            let line = line.unwrap();
+            line.split("successfully on port ").nth(1)?.trim_end_matches('.').parse::<u16>().ok()
+        });
+        let Some(port) = port else {
+            let _ = driver.kill();
+            let _ = driver.wait();
+            continue;
+        };
+        // It goes on talking; somebody must listen.
+        std::thread::spawn(move || for _ in lines {});
+        return (driver, SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    panic!("chromedriver does not start");
 }
