@@ -16,8 +16,13 @@ use lingua_lab::{FakeNode, HttpClient, NodeOptions, Speaker, SpeakerOptions};
 use process::Lingua;
 use serde_json::{Value, json};
 
+/// A snapshot every second, and a line that is longer than that, so that who waits is seen.
 fn settings() -> Settings {
-    Settings { snapshot_ms: 1_000, ..quick() }
+    let mut settings = Settings { snapshot_ms: 1_000, ..quick() };
+    settings.timing.queue_max_ms = 3_000;
+    settings.timing.deadline_ms = 9_000;
+    settings.timing.check().unwrap();
+    settings
 }
 
 fn options(app: &TestApp, id: &str, langs: &[&str]) -> NodeOptions {
