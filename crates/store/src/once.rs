@@ -21,9 +21,10 @@ pub trait OnceWindow: Send + Sync {
     /// window). An event that does not fit is not counted.
     async fn take(&self, name: &Name, rate: Rate) -> Result<Take>;
 
-    /// The value that the first caller proposed under this name: everybody is told the same, for as
-    /// long as somebody asks within `keep_for` of the last question. What a store lost is agreed on
-    /// anew, with whoever asks first.
+    /// The least of all values that were proposed under this name, by their letters: everybody is told
+    /// the same once the least was proposed, for as long as somebody asks within `keep_for` of the
+    /// last question. What a store lost is agreed on anew; who proposes again what was agreed on
+    /// before, and it is the least, brings it back.
     async fn agree(&self, name: &Name, proposal: &Agreed, keep_for: Duration) -> Result<Agreed>;
 }
 

@@ -52,7 +52,8 @@ impl OnceWindow for MemoryStore {
         checked_ms(keep_for)?;
         let now = self.clock.now();
         let (hash, mut agreed) = self.once.agreed.of(name);
-        let value = agreed.get(now, hash, name).unwrap_or(proposal).clone();
+        let known = agreed.get(now, hash, name).filter(|known| known.as_str() < proposal.as_str());
+        let value = known.unwrap_or(proposal).clone();
         agreed.put(now, hash, name.clone(), value.clone(), now + keep_for);
         Ok(value)
     }

@@ -247,7 +247,7 @@ macro_rules! conformance {
                 a_rate_lets_one_more_through_per_interval,
                 there_is_no_double_burst_at_the_edge_of_a_window,
                 a_rate_outside_its_bounds_is_refused,
-                everybody_is_told_what_the_first_proposed,
+                everybody_is_told_the_least_of_what_was_proposed,
                 what_is_agreed_on_lasts_while_somebody_asks,
                 what_cannot_be_agreed_on_is_refused,
             }

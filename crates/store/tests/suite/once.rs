@@ -126,13 +126,18 @@ pub async fn a_rate_outside_its_bounds_is_refused(store: &impl StoreUnderTest) -
     Ok(())
 }
 
-pub async fn everybody_is_told_what_the_first_proposed(store: &impl StoreUnderTest) -> Outcome {
+pub async fn everybody_is_told_the_least_of_what_was_proposed(
+    store: &impl StoreUnderTest,
+) -> Outcome {
     let (a, b) = (store.backend(), store.second());
     let (one, other) = (Agreed::new("one")?, Agreed::new("other")?);
     let name = name()?;
     assert_eq!(a.once.agree(&name, &one, LONG).await?.as_str(), "one");
     assert_eq!(b.once.agree(&name, &other, LONG).await?.as_str(), "one");
     assert_eq!(a.once.agree(&name, &one, LONG).await?.as_str(), "one");
+    let least = Agreed::new("least")?;
+    assert_eq!(b.once.agree(&name, &least, LONG).await?.as_str(), "least");
+    assert_eq!(a.once.agree(&name, &one, LONG).await?.as_str(), "least", "all turn to it");
     assert_eq!(b.once.agree(&self::name()?, &other, LONG).await?.as_str(), "other");
     assert!(a.once.first(&name, LONG).await?, "an agreement and a window are two things");
     Ok(())
