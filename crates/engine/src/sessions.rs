@@ -400,10 +400,11 @@ impl Sessions {
         let Ok(claimed) = owners.claim(&key, instance, self.owner_ttl()).await else {
             return Resumed::No(line, opening);
         };
-        if let Some(before) = claimed.replaced.filter(|before| before != instance) {
+        // All are told, for a store that lost its data does not know who had it.
+        for (peer, _) in self.shared.post.peers() {
             let (tenant, session) = (key.tenant().clone(), key.session().clone());
             let word = PeerWord::SessionMoved { tenant, session, epoch: claimed.epoch };
-            let _ = self.shared.post.send(&before, word);
+            let _ = self.shared.post.send(&peer, word);
         }
         // From now on the owner before changes nothing, so this is its last word.
         let saved = match owners.load(&key).await {
