@@ -271,7 +271,14 @@ impl Worker {
             Heartbeats::AsTold if self.options.old_agent => Some(HEARTBEAT),
             Heartbeats::AsTold => Some(registration.heartbeat_interval().unwrap_or(HEARTBEAT)),
         };
-        self.next_heartbeat = self.heartbeat_every.map(|every| Instant::now() + every);
+        // One that comes back says at once what it runs: until then it gets nothing new, for another
+        // instance may have given it jobs that this one does not know.
+        let back = self.shared.counters.connections.load(std::sync::atomic::Ordering::Relaxed) > 0;
+        let says = back && self.options.report_running && !self.options.old_agent;
+        self.next_heartbeat = self.heartbeat_every.map(|every| match says {
+            true => Instant::now(),
+            false => Instant::now() + every,
+        });
         self.last_heard = Instant::now();
         add(&self.shared.counters.connections);
         self.shared.write("connected", || json!({ "via": self.options.url }));
