@@ -537,6 +537,16 @@ impl Actor {
         }
     }
 
+    /// Notes that the client is told by another word that its speech is safe up to here, if that is
+    /// news.
+    pub(super) fn acked_to(&mut self, seq: u32) -> Option<u32> {
+        let news = Some(seq) > self.saving.told;
+        news.then(|| {
+            self.saving.told = Some(seq);
+            seq
+        })
+    }
+
     fn tell_acked(&mut self, acked: Option<u32>) {
         if self.supports.audio_ack
             && let Some(seq) = acked.filter(|seq| Some(*seq) > self.saving.told)

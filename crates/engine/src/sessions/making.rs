@@ -60,6 +60,8 @@ pub(super) struct OpenJob {
     /// Not handed in yet: the part before it has no node yet, and this one is to follow it.
     held: Option<Box<JobSpec>>,
     deadline: Moment,
+    /// The last piece of its speech, if the client numbers them.
+    last_seq: Option<u32>,
     /// Some node was found for it.
     pub placed: bool,
     pub accepted: bool,
@@ -102,6 +104,7 @@ impl OpenJob {
             part_index: 0,
             held: None,
             deadline: Moment::ZERO,
+            last_seq: None,
             placed: true,
             accepted: true,
             over: false,
@@ -285,6 +288,7 @@ impl Actor {
                 part_index: utterance.part_index,
                 held: Some(Box::new(spec)),
                 deadline: utterance.deadline,
+                last_seq: utterance.seqs.map(|(_, last)| last),
                 placed: false,
                 accepted: false,
                 over: false,
@@ -430,6 +434,7 @@ impl Actor {
         if let Some(open) = &open {
             metrics.ending_seconds.observe(open.cut_at.elapsed().as_secs_f64());
         }
+        let audio_ack = open.as_ref().and_then(|open| self.acked_by_ending(open));
         match ending {
             Ending::Result(answer) => {
                 if let Some(open) = &open {
@@ -438,7 +443,7 @@ impl Actor {
                 let about =
                     About { utterance_index, job: Some(answer.job), trace_id: &answer.trace_id };
                 let (turn, body) = (turn.as_str(), &answer.body);
-                self.tell(ToClient::Result { about, turn, part_index, body });
+                self.tell(ToClient::Result { about, turn, part_index, body, audio_ack });
                 let bounds = self.service.shared.settings.sessions;
                 self.machine.forget_endings_beyond(bounds.kept_bytes, |kept| kept.body.len());
             }
@@ -447,9 +452,17 @@ impl Actor {
                     self.failed(open, reason);
                 }
                 let trace_id = open.as_ref().map(|open| &*open.trace_id);
-                self.tell(ToClient::Missing { utterance_index, reason, trace_id });
+                self.tell(ToClient::Missing { utterance_index, reason, trace_id, audio_ack });
             }
         }
+    }
+
+    /// What an ending acknowledges by itself, whether or not the store knows it yet. The two must not
+    /// come apart: a client that saw the ending and sent the speech again would hear it twice.
+    fn acked_by_ending(&mut self, open: &OpenJob) -> Option<u32> {
+        let others = self.open.iter().any(|other| other.key.index == open.key.index);
+        let last = open.last_seq.filter(|_| self.supports.audio_ack && !others)?;
+        self.acked_to(last)
     }
 
     /// Remembers what was said, and tells of the last steps.
@@ -497,7 +510,12 @@ impl Actor {
         for index in forgotten.into_iter().flatten() {
             let utterance_index = self.machine.client_index_of(index).unwrap_or(index);
             let reason = MissingReason::JobFailed;
-            self.tell(ToClient::Missing { utterance_index, reason, trace_id: None });
+            self.tell(ToClient::Missing {
+                utterance_index,
+                reason,
+                trace_id: None,
+                audio_ack: None,
+            });
         }
     }
 }

@@ -233,6 +233,8 @@ pub enum ToClient<'a> {
         part_index: u32,
         /// The node's message as it came.
         body: &'a Bytes,
+        /// Speech up to this piece need not be sent again: it has its ending with this very word.
+        audio_ack: Option<u32>,
     },
     /// An utterance ended without one.
     Missing {
@@ -242,6 +244,8 @@ pub enum ToClient<'a> {
         reason: MissingReason,
         /// For following it through all logs.
         trace_id: Option<&'a str>,
+        /// As of a result.
+        audio_ack: Option<u32>,
     },
     /// Speech up to this piece is safe.
     AudioAck {

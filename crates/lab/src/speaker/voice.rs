@@ -153,6 +153,9 @@ impl Voice {
             }
             Some("translation_result" | "missing_result") => {
                 self.last_index = self.last_index.max(message["utterance_index"].as_u64());
+                if let Some(seq) = message["audio_ack"].as_u64() {
+                    self.acknowledged(seq);
+                }
             }
             _ => {}
         }

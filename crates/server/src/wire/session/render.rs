@@ -49,22 +49,24 @@ pub(crate) fn render(word: &ToClient<'_>, about: &Renderer<'_>, out: &mut String
             object.boolean("is_final", is_final);
             object.end();
         }
-        ToClient::Result { about: utterance, turn, part_index, body } => {
+        ToClient::Result { about: utterance, turn, part_index, body, audio_ack } => {
             out.reserve(RESULT_BYTES + body.len());
             let mut object = about.begin("translation_result", out);
             of_utterance(utterance, &mut object);
             object.text("group_id", turn);
             object.number("part_index", u64::from(*part_index));
             object.number("scheduler_sent_at_ms", about.now_ms);
+            object.maybe_number("audio_ack", audio_ack.map(u64::from));
             from_node::write_result(body, &mut object);
             object.end();
         }
-        ToClient::Missing { utterance_index, reason, trace_id } => {
+        ToClient::Missing { utterance_index, reason, trace_id, audio_ack } => {
             let mut object = about.begin("missing_result", out);
             object.number("utterance_index", *utterance_index);
             object.plain("reason", reason.as_str());
             object.number("created_at_ms", about.now_ms);
             object.maybe_text("trace_id", *trace_id);
+            object.maybe_number("audio_ack", audio_ack.map(u64::from));
             object.end();
         }
         ToClient::AudioAck { seq } => {

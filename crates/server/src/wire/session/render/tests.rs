@@ -34,7 +34,13 @@ fn rendered(word: &ToClient<'_>) -> Value {
 /// A result whose node said this.
 fn result_text(body: &str) -> Value {
     let body = Bytes::copy_from_slice(body.as_bytes());
-    rendered(&ToClient::Result { about: utterance(), turn: "turn", part_index: 2, body: &body })
+    rendered(&ToClient::Result {
+        about: utterance(),
+        turn: "turn",
+        part_index: 2,
+        body: &body,
+        audio_ack: None,
+    })
 }
 
 fn result(body: &Value) -> Value {
@@ -106,15 +112,18 @@ fn short_words_are_as_the_protocol_has_them() {
                 utterance_index: 2,
                 reason: MissingReason::GapTimeout,
                 trace_id: Some("t"),
+                audio_ack: Some(7),
             },
             json!({ "type": "missing_result", "session_id": "s-1", "utterance_index": 2,
-                "reason": "gap_timeout", "created_at_ms": DOOR.now_ms, "trace_id": "t" }),
+                "reason": "gap_timeout", "created_at_ms": DOOR.now_ms, "trace_id": "t",
+                "audio_ack": 7 }),
         ),
         (
             ToClient::Missing {
                 utterance_index: 2,
                 reason: MissingReason::SilenceDetected,
                 trace_id: None,
+                audio_ack: None,
             },
             json!({ "type": "missing_result", "session_id": "s-1", "utterance_index": 2,
                 "reason": "silence_detected", "created_at_ms": DOOR.now_ms }),
