@@ -63,6 +63,7 @@ async fn without_the_store_sessions_stay_running_work_ends_and_new_work_is_refus
         (&ending["type"], &ending["reason"]),
         (&json!("missing_result"), &json!("dependency_down"))
     );
+    assert!(ending["audio_ack"].is_u64(), "what has its ending is not said again: {ending:?}");
     let refused = Speaker::connect(SpeakerOptions::new(app.ws("/ws/session"))).await.unwrap_err();
     assert!(format!("{refused:#}").contains("SCHEDULER_DEPENDENCY_DOWN"), "{refused:#}");
     // Even the client's own connection may break meanwhile.
