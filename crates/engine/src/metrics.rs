@@ -10,6 +10,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::snapshot::part::Counters;
@@ -18,9 +19,28 @@ use crate::snapshot::spans::Timed;
 type Labels = [(&'static str, &'static str); 1];
 type By = Family<Labels, Counter>;
 
+/// What a metric is called, whether it has been counted yet or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// With prefix and unit, without what its samples add (`_total`, `_bucket`, …).
+    pub name: &'static str,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+}
+
+fn kind<M: TypedMetric>(_: &M) -> &'static str {
+    match M::TYPE {
+        MetricType::Counter => "counter",
+        MetricType::Gauge => "gauge",
+        MetricType::Histogram => "histogram",
+        _ => "unknown",
+    }
+}
+
 /// The metrics of one engine.
 pub struct Metrics {
     registry: Registry,
+    list: Vec<Listed>,
     pub(crate) registrations: Counter,
     pub(crate) node_errors: Counter,
     pub(crate) ack_timeouts: Counter,
@@ -74,15 +94,19 @@ fn spans() -> Histogram {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("lingua");
+        let mut list = Vec::new();
         macro_rules! metric {
             ($name:literal, $help:literal, $metric:expr) => {{
                 let metric = $metric;
                 registry.register($name, $help, metric.clone());
+                list.push(Listed { name: concat!("lingua_", $name), kind: kind(&metric) });
                 metric
             }};
-            ($name:literal, $help:literal, $metric:expr, $unit:expr) => {{
+            ($name:literal, $help:literal, $metric:expr, Seconds) => {{
                 let metric = $metric;
-                registry.register_with_unit($name, $help, $unit, metric.clone());
+                registry.register_with_unit($name, $help, Unit::Seconds, metric.clone());
+                let name = concat!("lingua_", $name, "_seconds");
+                list.push(Listed { name, kind: kind(&metric) });
                 metric
             }};
         }
@@ -135,19 +159,19 @@ impl Default for Metrics {
                 "dispatch",
                 "From the hand-in of a job to its way to a node",
                 spans(),
-                Unit::Seconds
+                Seconds
             )),
             wait_seconds: Timed::of(metric!(
                 "wait",
                 "Time in line of jobs that waited",
                 spans(),
-                Unit::Seconds
+                Seconds
             )),
             job_seconds: Timed::of(metric!(
                 "job",
                 "From the hand-in of a job to its end",
                 spans(),
-                Unit::Seconds
+                Seconds
             )),
             retries: metric!("retries", "Attempts after a failed one, by its code", By::default()),
             stale: metric!(
@@ -190,7 +214,7 @@ impl Default for Metrics {
                 "ending",
                 "From the cut of an utterance to its ending on the client's line",
                 spans(),
-                Unit::Seconds
+                Seconds
             )),
             utterances: metric!("utterances", "Utterances by what cut them", By::default()),
             endings: metric!(
@@ -236,6 +260,7 @@ impl Default for Metrics {
             granted,
             done,
             registry,
+            list,
         }
     }
 }
@@ -339,6 +364,11 @@ impl Metrics {
             job: self.job_seconds.counted(),
             sentence: self.ending_seconds.counted(),
         }
+    }
+
+    /// All there are. A family is rendered from the first time that one of it is counted.
+    pub fn list(&self) -> &[Listed] {
+        &self.list
     }
 
     /// All of them as Prometheus reads them.
