@@ -58,6 +58,17 @@ fn the_table_of_guarantees_covers_capacity_stores_owners_and_sessions() {
     assert!(missing.is_empty(), "no test is named for {missing:?}");
 }
 
+/// The headings of a page as links name them.
+fn headings(page: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(page).unwrap();
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let named = headings.map(|line| {
+        let words = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+        words.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
+    });
+    named.collect()
+}
+
 #[test]
 fn every_link_of_the_documentation_has_its_target() {
     let mut wrong = Vec::new();
@@ -67,12 +78,21 @@ fn every_link_of_the_documentation_has_its_target() {
         "CONTRIBUTING.md",
         "docs/REDIS.md",
         "docs/OPERATIONS.md",
+        "docs/METRICS.md",
         "deploy/README.md",
     ] {
         let path = root().join(page);
         let text = fs::read_to_string(&path).unwrap();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            if !target.starts_with("http") && !path.parent().unwrap().join(target).exists() {
+            if target.starts_with("http") {
+                continue;
+            }
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            let file = match file {
+                "" => path.clone(),
+                file => path.parent().unwrap().join(file),
+            };
+            if !file.exists() || !heading.is_empty() && !headings(&file).contains(heading) {
                 wrong.push(format!("{page} -> {target}"));
             }
         }
@@ -111,9 +131,13 @@ fn helps() -> BTreeMap<String, String> {
 
 /// Everything that an operator copies from, by name.
 fn pages() -> Vec<(String, String)> {
+    let folders = ["deploy", "deploy/prometheus", "deploy/grafana"];
+    let files = folders.map(|folder| fs::read_dir(root().join(folder)).unwrap());
     let mut pages: Vec<PathBuf> =
-        fs::read_dir(root().join("deploy")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    pages.extend(["README.md", "docs/OPERATIONS.md"].map(|page| root().join(page)));
+        files.into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+    pages.retain(|path| path.is_file());
+    let manuals = ["README.md", "docs/OPERATIONS.md", "docs/METRICS.md"];
+    pages.extend(manuals.map(|page| root().join(page)));
     let read = |path: PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         (name, fs::read_to_string(path).unwrap())
