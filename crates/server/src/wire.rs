@@ -11,3 +11,6 @@ pub(crate) mod capability;
 pub(crate) mod http;
 pub(crate) mod node;
 pub(crate) mod session;
+
+#[cfg(test)]
+mod documented;

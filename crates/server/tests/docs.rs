@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lingua_core::outcome::{Code, MissingReason, Retry};
+
 /// Settings that no command line has.
 const OTHER_SETTINGS: [&str; 1] = ["LINGUA_LOG"];
 
@@ -79,6 +81,9 @@ fn every_link_of_the_documentation_has_its_target() {
         "docs/REDIS.md",
         "docs/OPERATIONS.md",
         "docs/METRICS.md",
+        "docs/TUTORIAL.md",
+        "docs/PROTOCOL.md",
+        "docs/ERRORS.md",
         "deploy/README.md",
     ] {
         let path = root().join(page);
@@ -104,9 +109,59 @@ fn every_link_of_the_documentation_has_its_target() {
 fn every_code_that_a_caller_can_see_has_a_paragraph() {
     let text = fs::read_to_string(root().join("docs/ERRORS.md")).unwrap();
     let headings: Vec<&str> = text.lines().filter(|line| line.starts_with("### ")).collect();
-    for code in lingua_core::outcome::Code::ALL {
+    for code in Code::ALL {
         let said = format!("{} ({}", code.as_str(), code.http_status());
         assert!(headings.iter().any(|line| line.contains(&said)), "no paragraph for {said})");
+    }
+}
+
+/// The words of the errors page for who may try again.
+fn retry_word(retry: Retry) -> &'static str {
+    match retry {
+        Retry::Never => "no",
+        Retry::Caller => "later",
+        Retry::OtherNode => "other node",
+    }
+}
+
+#[test]
+fn the_table_of_errors_is_that_of_the_code() {
+    let text = fs::read_to_string(root().join("docs/ERRORS.md")).unwrap();
+    let table = text.split("## All of them").nth(1).unwrap().split("## One by one").next().unwrap();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let listed: Vec<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+    let known: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(listed, known, "every code once, in the order of the code, and no other");
+
+    // What the HTTP door says of itself that it refuses with.
+    let mut doors = String::new();
+    sources(&root().join("crates/server/src/http"), &mut doors);
+    let refusals = doors.split("refusals!(").skip(1).filter_map(|rest| rest.split(");").next());
+    let refusals = refusals.filter_map(|list| list.split_once(": ")).flat_map(|(_, list)| {
+        list.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>()
+    });
+    let refusals: BTreeSet<String> = refusals.collect();
+    assert!(refusals.contains("StaleAttempt"), "{refusals:?}");
+
+    for (row, code) in rows.iter().zip(Code::ALL) {
+        let [_, status, retry, seen, ending] = row[..] else { panic!("{row:?}") };
+        assert_eq!(status, code.http_status().to_string(), "{code}");
+        assert_eq!(retry, retry_word(code.retry()), "{code}");
+        if !ending.is_empty() {
+            assert_eq!(ending.trim_matches('`'), code.missing_reason().as_str(), "{code}");
+        }
+        if refusals.contains(&format!("{code:?}")) {
+            assert!(seen.starts_with("HTTP"), "{code} is seen over HTTP too");
+        }
+    }
+    let endings: BTreeSet<&str> = rows.iter().map(|row| row[4].trim_matches('`')).collect();
+    for reason in MissingReason::ALL {
+        let told = reason == MissingReason::SilenceDetected || endings.contains(reason.as_str());
+        assert!(told, "no code ends as {reason}");
     }
 }
 
@@ -136,7 +191,7 @@ fn pages() -> Vec<(String, String)> {
     let mut pages: Vec<PathBuf> =
         files.into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
     pages.retain(|path| path.is_file());
-    let manuals = ["README.md", "docs/OPERATIONS.md", "docs/METRICS.md"];
+    let manuals = ["README.md", "docs/OPERATIONS.md", "docs/METRICS.md", "docs/TUTORIAL.md"];
     pages.extend(manuals.map(|page| root().join(page)));
     let read = |path: PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();

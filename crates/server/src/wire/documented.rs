@@ -1,0 +1,306 @@
+//! `docs/PROTOCOL.md` says what the code does: every message, field and route, and examples that
+//! are taken.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::capability::Abilities;
+use super::http::dispatch::DispatchRequest;
+use super::http::node::NodeReport;
+use super::http::word::{AckRequest, DoneRequest, FailRequest};
+use super::node::FromNode;
+use super::{http, node, session};
+
+const PAGE: &str = include_str!("../../../../docs/PROTOCOL.md");
+const SESSION_SAID: &str = include_str!("session/said.rs");
+const SESSION_RENDER: &str = include_str!("session/render.rs");
+const SESSION_FROM_NODE: &str = include_str!("session/from_node.rs");
+const NODE_DECODE: &str = include_str!("node/decode.rs");
+const NODE_RENDER: &str = include_str!("node/render.rs");
+const SESSION_INIT: &str = include_str!("session/init.rs");
+const SESSION_MANNER: &str = include_str!("session/manner.rs");
+const NODE_ABOUT: &str = include_str!("node/about_itself.rs");
+const CAPABILITY: &str = include_str!("capability.rs");
+const HTTP_DISPATCH: &str = include_str!("http/dispatch.rs");
+const HTTP_WORD: &str = include_str!("http/word.rs");
+const ROUTES: &str = include_str!("../http.rs");
+
+/// The session of the examples.
+const SESSION: &str = "s-9f1c2b7d04e85a6631f0";
+
+/// A `###` part of the page.
+struct Part {
+    chapter: &'static str,
+    heading: &'static str,
+    text: String,
+}
+
+impl Part {
+    /// The names of the messages that it is about, if `side` sends them.
+    fn names(&self, side: &str) -> Vec<&'static str> {
+        match self.heading.strip_prefix(side) {
+            Some(names) => quoted(names, '`'),
+            None => Vec::new(),
+        }
+    }
+
+    /// Its examples.
+    fn examples(&self) -> Vec<String> {
+        let blocks = self.text.split("```json\n").skip(1);
+        blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
+    }
+}
+
+fn parts() -> Vec<Part> {
+    let (mut chapter, mut parts) = ("", Vec::<Part>::new());
+    for line in PAGE.lines() {
+        if let Some(name) = line.strip_prefix("## ") {
+            chapter = name;
+            parts.push(Part { chapter, heading: "", text: String::new() });
+        } else if let Some(heading) = line.strip_prefix("### ") {
+            parts.push(Part { chapter, heading, text: String::new() });
+        } else if let Some(part) = parts.last_mut() {
+            part.text.push_str(line);
+            part.text.push('\n');
+        }
+    }
+    parts
+}
+
+/// What stands between two of these marks.
+fn quoted(text: &str, mark: char) -> Vec<&str> {
+    text.split(mark).skip(1).step_by(2).collect()
+}
+
+fn documented(chapter: &str, side: &str) -> BTreeSet<&'static str> {
+    let parts = parts().into_iter().filter(|part| part.chapter == chapter);
+    parts.flat_map(|part| part.names(side)).collect()
+}
+
+/// The words that the code matches a message's type with.
+fn arms(code: &str) -> BTreeSet<&str> {
+    let pieces: Vec<&str> = code.split('"').collect();
+    let words = pieces.windows(2).skip(1).step_by(2);
+    let is_arm = |behind: &str| {
+        let behind = behind.trim_start();
+        behind.starts_with("=>") || behind.starts_with('|')
+    };
+    words.filter(|pair| is_arm(pair[1])).map(|pair| pair[0]).collect()
+}
+
+/// The first text that these calls are given.
+fn given<'a>(code: &'a str, calls: &[&str]) -> BTreeSet<&'a str> {
+    let each = |call: &&str| -> Vec<&'a str> {
+        let call = format!("{call}(\"");
+        code.split(call.as_str()).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+    };
+    calls.iter().flat_map(each).collect()
+}
+
+/// The fields that a renderer writes.
+fn fields(code: &str) -> BTreeSet<&str> {
+    let calls = ["text", "plain", "number", "boolean", "word", "base64", "flag", "object"];
+    let maybe = ["maybe_text", "maybe_number", "maybe_json"];
+    let calls: Vec<String> = calls.iter().chain(&maybe).map(|call| format!(".{call}")).collect();
+    given(code, &calls.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn every_message_of_the_sockets_is_on_the_page_and_no_other() {
+    assert_eq!(documented("Session socket", "client: "), arms(SESSION_SAID));
+    assert_eq!(documented("Node socket", "node: "), arms(NODE_DECODE));
+    assert_eq!(documented("Session socket", "scheduler: "), given(SESSION_RENDER, &["begin"]));
+    assert_eq!(documented("Node socket", "scheduler: "), given(NODE_RENDER, &["begin"]));
+    assert!(documented("Node socket", "node: ").len() > 8 && arms(SESSION_SAID).len() > 8);
+}
+
+#[test]
+fn every_field_that_is_sent_is_on_the_page() {
+    let parts = parts();
+    for (chapter, code) in [("Session socket", SESSION_RENDER), ("Node socket", NODE_RENDER)] {
+        let said: String = parts
+            .iter()
+            .filter(|part| part.chapter == chapter && part.heading.starts_with("scheduler: "))
+            .map(|part| part.text.as_str())
+            .collect();
+        let missing: Vec<&str> = fields(code)
+            .into_iter()
+            .filter(|field| !said.contains(&format!("`{field}`")))
+            .collect();
+        assert!(missing.is_empty(), "{chapter}: {missing:?}");
+        assert!(fields(code).len() > 20);
+    }
+}
+
+#[test]
+fn examples_of_what_is_sent_have_the_fields_that_the_code_writes() {
+    let mut from_node: BTreeSet<&str> = quoted(SESSION_FROM_NODE, '"').into_iter().collect();
+    from_node.insert("type");
+    let mut checked = 0;
+    for part in parts() {
+        let known = match part.chapter {
+            "Session socket" => fields(SESSION_RENDER),
+            "Node socket" => fields(NODE_RENDER),
+            _ => continue,
+        };
+        let names = part.names("scheduler: ");
+        for example in part.examples().iter().filter(|_| !names.is_empty()) {
+            let message: Value = serde_json::from_str(example).unwrap();
+            assert!(names.contains(&message["type"].as_str().unwrap()), "{example}");
+            for name in message.as_object().unwrap().keys() {
+                let name = name.as_str();
+                assert!(known.contains(name) || from_node.contains(name), "{name}: {example}");
+            }
+            checked += 1;
+        }
+        assert!(names.is_empty() || !part.examples().is_empty(), "{} has none", part.heading);
+    }
+    assert!(checked > 15);
+}
+
+#[test]
+fn examples_of_what_clients_say_are_taken() {
+    let mut manner = None;
+    for part in parts().iter().filter(|part| part.chapter == "Session socket") {
+        let names = part.names("client: ");
+        assert!(names.is_empty() || !part.examples().is_empty(), "{} has none", part.heading);
+        for example in part.examples().iter().filter(|_| !names.is_empty()) {
+            let message: Value = serde_json::from_str(example).unwrap();
+            assert_eq!(names, [message["type"].as_str().unwrap()], "{example}");
+            if names == ["session_init"] {
+                let init = session::decode_init(example, [127, 0, 0, 1].into());
+                let init = init.unwrap_or_else(|refusal| panic!("{example}: {refusal:?}"));
+                manner = Some(init.opening.manner);
+                continue;
+            }
+            let manner = manner.as_ref().expect("session_init comes first");
+            let bound = session::Bound { session_id: SESSION, manner, max_audio_bytes: 1_000 };
+            if let Err(refusal) = session::decode_text(example, &bound) {
+                panic!("{example}: {refusal:?}");
+            }
+        }
+    }
+    assert!(manner.is_some());
+}
+
+#[test]
+fn examples_of_what_nodes_say_are_taken() {
+    for part in parts().iter().filter(|part| part.chapter == "Node socket") {
+        let names = part.names("node: ");
+        assert!(names.is_empty() || !part.examples().is_empty(), "{} has none", part.heading);
+        for example in part.examples().iter().filter(|_| !names.is_empty()) {
+            let message: Value = serde_json::from_str(example).unwrap();
+            assert!(names.contains(&message["type"].as_str().unwrap()), "{example}");
+            match node::decode(example, || Bytes::from(example.clone())) {
+                Ok(FromNode::Register(mut said)) => {
+                    let mut abilities = Abilities::default();
+                    said.put_over(&mut abilities);
+                    abilities.declaration(1).unwrap();
+                    assert!(said.running().unwrap().unwrap().strangers.is_empty());
+                }
+                Ok(FromNode::Heartbeat(mut said)) => {
+                    assert!(said.running().unwrap().unwrap().strangers.is_empty());
+                }
+                Ok(_) => {}
+                Err(refusal) => panic!("{example}: {refusal:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn examples_of_http_bodies_are_taken_and_every_route_is_on_the_page() {
+    let mut bodies = 0;
+    for part in parts().iter().filter(|part| part.chapter == "HTTP") {
+        for example in part.examples() {
+            serde_json::from_str::<Value>(&example).unwrap_or_else(|e| panic!("{e}: {example}"));
+        }
+        let Some(body) = part.examples().into_iter().next() else { continue };
+        let body = body.as_bytes();
+        let taken = match part.heading {
+            "POST /v1/dispatch/f2f" => http::parse::<DispatchRequest>(body)
+                .and_then(|request| request.check(&lingua_engine::Settings::stable()))
+                .map(drop),
+            "POST /v1/node/register" | "POST /v1/node/heartbeat" => http::parse::<NodeReport>(body)
+                .and_then(|mut report| {
+                    report.abilities(&mut Abilities::default())?;
+                    report.heartbeat().map(drop)
+                }),
+            "POST /v1/job/ack" => http::parse::<AckRequest>(body).and_then(|r| r.said()).map(drop),
+            "POST /v1/job/done" => {
+                http::parse::<DoneRequest>(body).and_then(|r| r.said()).map(drop)
+            }
+            "POST /v1/job/fail" => {
+                http::parse::<FailRequest>(body).and_then(|r| r.said()).map(drop)
+            }
+            other => panic!("nobody knows who takes {other:?}"),
+        };
+        taken.unwrap_or_else(|refusal| panic!("{}: {refusal:?}", part.heading));
+        bodies += 1;
+    }
+    assert_eq!(bodies, 6);
+
+    let listed = PAGE.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let is_call = |call: &&str| ["GET ", "POST ", "DELETE "].iter().any(|m| call.starts_with(m));
+    let listed: BTreeSet<String> = listed.filter(is_call).map(str::to_owned).collect();
+    assert_eq!(listed, routes());
+}
+
+/// Every call of the HTTP door but those between instances.
+fn routes() -> BTreeSet<String> {
+    let mut routes = BTreeSet::new();
+    for route in ROUTES.split(".route(\"").skip(1) {
+        let (path, handlers) = route.split_once('"').unwrap();
+        let handlers = handlers.lines().next().unwrap();
+        for (word, method) in [("get(", "GET"), ("post(", "POST"), ("delete(", "DELETE")] {
+            if handlers.contains(word) && !path.starts_with("/internal") {
+                routes.insert(format!("{method} {path}"));
+            }
+        }
+    }
+    routes
+}
+
+/// The fields that a file's types are read from.
+fn read_fields(code: &str) -> BTreeSet<&str> {
+    let mut fields = BTreeSet::new();
+    for read in code.split("Deserialize").skip(1) {
+        let Some((head, body)) = read.split_once('{') else { continue };
+        if !head.contains("struct ") || head.contains(';') {
+            continue;
+        }
+        let body = body.split("\n}").next().unwrap_or(body);
+        let names = body.lines().filter_map(|line| {
+            let (name, _) = line.trim_start().split_once(": ")?;
+            let name = name.trim_start_matches("pub(super) ").trim_start_matches("pub(crate) ");
+            name.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase()).then_some(name)
+        });
+        // Renamed to `type`.
+        fields.extend(names.filter(|name| *name != "kind"));
+    }
+    fields
+}
+
+#[test]
+fn every_field_that_is_read_is_on_the_page() {
+    let parts = parts();
+    for (chapter, files) in [
+        ("Session socket", &[SESSION_SAID, SESSION_INIT, SESSION_MANNER][..]),
+        ("Node socket", &[NODE_DECODE, NODE_ABOUT, CAPABILITY]),
+        ("HTTP", &[HTTP_DISPATCH, HTTP_WORD]),
+    ] {
+        let part = |part: &&Part| part.chapter == chapter;
+        let said: String = parts.iter().filter(part).map(|part| part.text.as_str()).collect();
+        let fields: BTreeSet<&str> = files.iter().flat_map(|file| read_fields(file)).collect();
+        assert!(fields.len() > 8, "{chapter}: only {fields:?}");
+        let told = |field: &&str| {
+            ["`", "\"", "options."].iter().any(|before| {
+                ["`", "\""].iter().any(|after| said.contains(&format!("{before}{field}{after}")))
+            })
+        };
+        let missing: Vec<&str> = fields.into_iter().filter(|field| !told(field)).collect();
+        assert!(missing.is_empty(), "{chapter}: {missing:?}");
+    }
+}
