@@ -228,7 +228,8 @@ mod tests {
         let mut voice = voice(&SpeakerOptions::default());
         say(&mut voice, b"speech", false);
         voice.hear(&json!({ "type": "translation_result", "utterance_index": 3 }));
-        assert!(voice.opened(&ack(Some(false))).is_empty());
+        let another = SessionAck { session_id: "another".into(), ..ack(Some(false)) };
+        assert!(voice.opened(&another).is_empty());
         assert_eq!(say(&mut voice, b"speech", false), 0);
         assert_eq!(voice.continuing().unwrap().last_index, None);
     }

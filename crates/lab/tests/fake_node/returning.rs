@@ -6,7 +6,13 @@ use lingua_lab::{Behaviour, FakeNode, NodeOptions};
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-use crate::desk::{A_WHILE, Desk, assign, register_ack, until};
+use crate::desk::{A_WHILE, Desk, Line, assign, register_ack, until};
+
+/// The first word of a node that comes back.
+async fn says_what_it_runs(line: &mut Line) {
+    let first = line.next().await;
+    assert_eq!((&first["type"], first["running"].is_array()), (&json!("node_heartbeat"), true));
+}
 
 #[tokio::test]
 async fn a_crash_drops_the_connection_forgets_the_jobs_and_comes_back_after_the_pause() {
@@ -25,6 +31,7 @@ async fn a_crash_drops_the_connection_forgets_the_jobs_and_comes_back_after_the_
     let mut line = desk.welcome().await;
     assert!(crashed.elapsed() >= Duration::from_millis(150), "{:?}", crashed.elapsed());
     assert_eq!(line.register["node_id"], "node-1");
+    says_what_it_runs(&mut line).await;
     line.is_silent().await;
     until(&node, |stats| stats.connections == 2).await;
     let stats = node.stats();
@@ -48,14 +55,22 @@ async fn a_lost_connection_is_made_again_and_what_ended_meanwhile_is_told() {
     drop(line);
 
     let mut line = desk.welcome().await;
-    for job_id in ["job-1", "job-2"] {
-        let result = line.next().await;
-        assert_eq!((&result["type"], &result["job_id"]), (&json!("job_result"), &json!(job_id)));
-        line.send(json!({ "type": "result_ack", "job_id": job_id, "attempt_id": 1 })).await;
+    let mut results = Vec::new();
+    while results.len() < 2 {
+        let message = line.next().await;
+        if message["type"] == "job_result" {
+            let job_id = message["job_id"].as_str().unwrap().to_owned();
+            line.send(json!({ "type": "result_ack", "job_id": job_id, "attempt_id": 1 })).await;
+            results.push(job_id);
+        } else {
+            assert_eq!(message["type"], "node_heartbeat", "it says what it runs as well");
+        }
     }
+    assert_eq!(results, ["job-1", "job-2"]);
     until(&node, |stats| stats.unacked == 0).await;
     drop(line);
     let mut line = desk.welcome().await;
+    says_what_it_runs(&mut line).await;
     line.is_silent().await;
     let stats = node.stats();
     assert_eq!((stats.connections, stats.repeated, stats.lost), (3, 1, 0));
@@ -72,6 +87,7 @@ async fn without_result_ack_what_ended_meanwhile_is_lost() {
     // The pause before the first attempt is at least twice as long as the job.
     drop(line);
     let mut line = desk.welcome().await;
+    says_what_it_runs(&mut line).await;
     line.is_silent().await;
     assert_eq!(node.stats().lost, 1);
 }

@@ -142,7 +142,8 @@ fn a_resumed_session_goes_on_and_a_lost_one_is_named() {
     finds(&[], &[said(0), said(1), result(0, 0), opened(Some(true)), result(1, 1)]);
     // The audio was not safe: the old number failed, and it came again under another.
     finds(&[], &[said(0), opened(Some(true)), missing(0), result(1, 0)]);
-    let lost = [said(0), said(1), result(0, 0), opened(Some(false)), said(2), result(0, 2)];
+    let another = Event::Opened { session_id: "another".into(), recovered: Some(false) };
+    let lost = [said(0), said(1), result(0, 0), another, said(2), result(0, 2)];
     finds(&[Kind::Abandoned], &lost);
     assert_eq!(check(&lost).sessions, 2);
 }
