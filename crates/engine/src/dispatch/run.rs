@@ -255,14 +255,13 @@ impl Run {
             }
             // It has it all the same: only the word that it took it was lost.
             JobEvent::NotSent { .. } if self.tries[i].acked => None,
-            JobEvent::NotSent { .. } => {
-                // Nobody began it: the dispatch does not count, and no node is to blame.
-                self.dispatches = self.dispatches.saturating_sub(1);
-                self.rejected += 1;
-                self.failed(i, Failed { blame: false, ..gone() }).await
-            }
-            JobEvent::NodeGone { .. } => {
-                // Whether a node elsewhere left or its instance did, nobody here knows.
+            JobEvent::NodeGone { .. } | JobEvent::NotSent { .. } => {
+                if matches!(event, JobEvent::NotSent { .. }) {
+                    // Nobody began it: the dispatch does not count.
+                    self.dispatches = self.dispatches.saturating_sub(1);
+                    self.rejected += 1;
+                }
+                // Whether a node elsewhere or its instance is at fault, nobody here knows.
                 let blame = self.tries[i].slot.node.lock().elsewhere.is_none();
                 self.failed(i, Failed { blame, ..gone() }).await
             }
