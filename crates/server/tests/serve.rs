@@ -17,7 +17,7 @@ fn without_a_command_it_serves_and_says_so_in_three_lines() {
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines[0].contains(&format!("listens on http://{}", server.address())), "{lines:?}");
     assert!(lines[1].contains("store: embedded"), "{lines:?}");
-    assert!(lines[2].contains("/ready") && lines[2].contains("--help"), "{lines:?}");
+    assert!(lines[2].contains("/dashboard") && lines[2].contains("--help"), "{lines:?}");
 }
 
 #[test]
