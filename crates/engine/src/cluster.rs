@@ -25,6 +25,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use lingua_core::JobId;
 use lingua_store::Instance;
 use lingua_store::bus::Announce;
@@ -38,6 +39,7 @@ use crate::sessions::Sessions;
 use crate::shared::Shared;
 use post::Bounced;
 use version::{WIRE, Wire};
+use words::BodyRef;
 
 /// An instance that has not said so for this long is gone.
 const PRESENT_FOR: Duration = Duration::from_secs(3);
@@ -173,6 +175,14 @@ impl Cluster {
                 _ = look.tick() => self.look().await,
             }
         }
+    }
+
+    /// Fetches a body that another instance keeps, also one that joined only a moment ago.
+    pub(crate) async fn borrow(&self, from: &Instance, body: &BodyRef) -> Result<Bytes, String> {
+        if !self.shared.post.is_alive(from) {
+            self.look().await;
+        }
+        self.shared.post.borrow(from, body).await
     }
 
     async fn look(&self) {

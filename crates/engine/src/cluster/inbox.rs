@@ -127,7 +127,7 @@ impl Cluster {
         let before = self.turns.lock().insert(turn.clone(), (key.0, after));
         let (cluster, from) = (Arc::clone(self), from.clone());
         tasks::start(async move {
-            let fetched = cluster.shared.post.borrow(&from, &audio).await;
+            let fetched = cluster.borrow(&from, &audio).await;
             if let Some((_, before)) = before {
                 // Dropped when it is placed, or not.
                 let _ = before.await;
@@ -140,6 +140,7 @@ impl Cluster {
                 Ok(audio) => cluster.put_on_node(&from, remote, audio, send_by),
                 Err(error) => {
                     tracing::info!(from = %from, error, "the speech of a job could not be fetched");
+                    cluster.nodes.unsent_for(&from, &remote);
                     cluster.not_sent(&from, &remote);
                 }
             }
@@ -158,10 +159,16 @@ impl Cluster {
         }
     }
 
-    fn put_on_node(&self, from: &Instance, remote: RemoteAssign, audio: Bytes, send_by: Instant) {
-        let refusal = self.refusal(&remote);
-        if self.nodes.assign_for(from, remote, audio, send_by).is_err() {
-            let _ = self.shared.post.send(from, refusal);
+    fn put_on_node(
+        &self,
+        from: &Instance,
+        mut remote: RemoteAssign,
+        audio: Bytes,
+        send_by: Instant,
+    ) {
+        if self.nodes.assign_for(from, &mut remote, audio, send_by).is_err() {
+            self.nodes.unsent_for(from, &remote);
+            self.not_sent(from, &remote);
         }
     }
 
@@ -194,7 +201,7 @@ impl Cluster {
             PeerEvent::Partial { attempt, body } => {
                 let (cluster, from) = (Arc::clone(self), from.clone());
                 return tasks::start(async move {
-                    if let Ok(body) = cluster.shared.post.borrow(&from, &body).await {
+                    if let Ok(body) = cluster.borrow(&from, &body).await {
                         cluster
                             .jobs
                             .tell(&job, JobEvent::Partial { attempt, body: Box::new(body) });
@@ -219,7 +226,7 @@ impl Cluster {
         tasks::start(async move {
             let body = match result.body() {
                 None => Ok(Bytes::new()),
-                Some(body) => cluster.shared.post.borrow(&from, body).await,
+                Some(body) => cluster.borrow(&from, body).await,
             };
             let event = match body {
                 Ok(body) => JobEvent::Result { attempt, result: Box::new(result.with(body)) },

@@ -161,7 +161,7 @@ impl Cluster {
         let session = SessionKey::new(tenant, session);
         tasks::start(async move {
             let ended = match ended {
-                PeerEnded::Done { body } => match cluster.shared.post.borrow(&from, &body).await {
+                PeerEnded::Done { body } => match cluster.borrow(&from, &body).await {
                     Ok(body) => Ended::Done(body),
                     Err(error) => {
                         tracing::info!(from = %from, error, "a result could not be fetched");

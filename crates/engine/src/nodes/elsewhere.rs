@@ -134,7 +134,7 @@ impl Nodes {
     pub(crate) fn assign_for(
         &self,
         from: &Instance,
-        remote: RemoteAssign,
+        remote: &mut RemoteAssign,
         audio: Bytes,
         send_by: Instant,
     ) -> Result<(), Refused> {
@@ -151,7 +151,8 @@ impl Nodes {
         };
         let token = lease_of(job, remote.attempt, &remote.token).ok_or(Refused)?;
         let ears = self.far_ears(from, job, &node, remote.epoch);
-        let mut work = Arc::try_unwrap(remote.work).map_err(|_| Refused)?;
+        let work = std::mem::take(&mut remote.work);
+        let mut work = Arc::try_unwrap(work).map_err(|_| Refused)?;
         work.audio = audio;
         let index = work.utterance_index;
         let left = remote.deadline_ms.saturating_sub(self.shared.clock.now().as_millis());
@@ -169,9 +170,9 @@ impl Nodes {
         let assign = Assign {
             job: remote.job,
             attempt: remote.attempt,
-            token: remote.token,
-            session: remote.session,
-            turn: remote.turn,
+            token: remote.token.clone(),
+            session: remote.session.clone(),
+            turn: remote.turn.clone(),
             deadline_ms: remote.deadline_ms,
             send_by,
             work: Arc::new(work),
@@ -244,31 +245,31 @@ impl Nodes {
             (told && obeys && theirs).then(|| inner.held.remove(job)).flatten()
         };
         if let Some(held) = held {
-            self.give_back_for(from, &node, held.token);
+            self.give_back_for(from, id, held.token);
         }
     }
 
-    /// An attempt of another instance was given up before it was sent.
+    /// An attempt of another instance was not sent and never will be.
     pub(crate) fn unsent_for(self: &Arc<Self>, from: &Instance, remote: &RemoteAssign) {
         let job = self.shared.secret.masked(remote.job);
-        let node = self.get(&remote.node);
-        if let Some((node, token)) = node.zip(lease_of(job, remote.attempt, &remote.token)) {
-            self.give_back_for(from, &node, token);
+        if let Some(token) = lease_of(job, remote.attempt, &remote.token) {
+            self.give_back_for(from, &remote.node, token);
         }
     }
 
     /// Gives the slot of another instance's attempt back, and tells that instance, which may have
     /// somebody in line for it.
-    fn give_back_for(self: &Arc<Self>, from: &Instance, node: &Arc<NodeState>, token: LeaseToken) {
-        let (nodes, node, from) = (Arc::clone(self), Arc::clone(node), from.clone());
+    fn give_back_for(self: &Arc<Self>, from: &Instance, id: &NodeId, token: LeaseToken) {
+        let (nodes, id, from) = (Arc::clone(self), id.clone(), from.clone());
         tasks::start(async move {
-            if let Err(error) = nodes.shared.store.slots.release(&node.id, token).await {
-                tracing::debug!(node.id = %node.id, %error, "a slot is left to lapse");
+            if let Err(error) = nodes.shared.store.slots.release(&id, token).await {
+                tracing::debug!(node.id = %id, %error, "a slot is left to lapse");
                 return;
             }
-            let freed = PeerWord::SlotFreed { node: node.id.clone() };
-            let _ = nodes.shared.post.send(&from, freed);
-            nodes.refresh(&node);
+            let _ = nodes.shared.post.send(&from, PeerWord::SlotFreed { node: id.clone() });
+            if let Some(node) = nodes.get(&id) {
+                nodes.refresh(&node);
+            }
         });
     }
 
