@@ -27,8 +27,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lingua_core::JobId;
-use lingua_store::Instance;
 use lingua_store::bus::Announce;
+use lingua_store::{Backend, Instance};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -100,6 +100,23 @@ pub enum JoinError {
     Store(#[from] lingua_store::Error),
 }
 
+/// Refuses to join instances whose words this version does not understand. To be asked before anything
+/// of an instance runs.
+pub async fn understands_all(store: &Backend) -> Result<(), JoinError> {
+    for peer in store.bus.peers().await? {
+        let (address, wire) = Wire::read(&peer.address);
+        if !wire.meets(WIRE) {
+            return Err(JoinError::Apart {
+                instance: peer.instance.id.to_string(),
+                address: address.to_owned(),
+                theirs: wire.to_string(),
+                ours: WIRE.to_string(),
+            });
+        }
+    }
+    Ok(())
+}
+
 impl Cluster {
     pub fn new(
         shared: Arc<Shared>,
@@ -120,17 +137,7 @@ impl Cluster {
 
     /// Says for the first time that this instance lives, and where.
     pub async fn join(&self, address: &str) -> Result<(), JoinError> {
-        for peer in self.shared.store.bus.peers().await? {
-            let (at, wire) = Wire::read(&peer.address);
-            if peer.instance != self.shared.instance && !wire.meets(WIRE) {
-                return Err(JoinError::Apart {
-                    instance: peer.instance.id.to_string(),
-                    address: at.to_owned(),
-                    theirs: wire.to_string(),
-                    ours: WIRE.to_string(),
-                });
-            }
-        }
+        understands_all(&self.shared.store).await?;
         // A process that was killed has its name until nobody has heard of it for a while; one that
         // lives keeps it for longer than that.
         let patience = Instant::now() + PRESENT_FOR + ANNOUNCE_EVERY;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use lingua_core::InstanceId;
 use lingua_engine::chance::Chance;
-use lingua_engine::cluster::JoinError;
+use lingua_engine::cluster::{JoinError, understands_all};
 use lingua_engine::secret::Secret;
 use lingua_engine::{Engine, Settings};
 use lingua_store::memory::MemoryStore;
@@ -41,14 +41,10 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
             ))
         })?;
         let address = socket.local_addr().context("the listener has no address")?;
+        understands_all(&store).await.map_err(not_joined)?;
         let engine = start_engine(store, &options).await?;
         let advertised = options.advertise.clone().unwrap_or_else(|| format!("http://{address}"));
-        engine.join(&advertised, Arc::new(Peers::new())).await.map_err(|error| match error {
-            JoinError::Taken { .. } | JoinError::Apart { .. } => {
-                Failure::refused(error.to_string())
-            }
-            JoinError::Store(_) => Failure::failed(error.to_string()),
-        })?;
+        engine.join(&advertised, Arc::new(Peers::new())).await.map_err(not_joined)?;
         if address.ip().is_unspecified() && options.advertise.is_none() && options.store != "memory"
         {
             tracing::warn!(
@@ -68,6 +64,13 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
         workers.end();
         Ok(())
     })
+}
+
+fn not_joined(error: JoinError) -> Failure {
+    match error {
+        JoinError::Taken { .. } | JoinError::Apart { .. } => Failure::refused(error.to_string()),
+        JoinError::Store(_) => Failure::failed(error.to_string()),
+    }
 }
 
 /// Whoever started this process is gone when its end of the pipe is: nobody is left to drain for.
