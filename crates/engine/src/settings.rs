@@ -1,5 +1,8 @@
 //! Every figure of the engine that an operator may set, with its reason.
 
+use std::collections::HashMap;
+
+use lingua_core::TenantId;
 use lingua_core::budget::Timing;
 use lingua_core::select::SelectPolicy;
 
@@ -42,6 +45,21 @@ pub struct Settings {
     pub sessions: SessionBounds,
     /// How often how everything stands is put together for those who look.
     pub snapshot_ms: u64,
+    /// How many jobs are taken in.
+    pub admission: Admission,
+}
+
+/// How many jobs are taken in, before there are more than can be served.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// Open ones of this instance.
+    pub jobs: usize,
+    /// Of one tenant.
+    pub jobs_per_tenant: usize,
+    /// New ones of one tenant in a second, and as many at once; 0 for no limit.
+    pub jobs_per_tenant_per_s: u32,
+    /// Of tenants that get more than one share of the slots when all nodes are busy.
+    pub shares: HashMap<TenantId, u32>,
 }
 
 /// When a failing node is left alone, and for how long.
@@ -159,6 +177,12 @@ impl Settings {
                 context_chars: 400,
             },
             snapshot_ms: 5_000,
+            admission: Admission {
+                jobs: 50_000,
+                jobs_per_tenant: 20_000,
+                jobs_per_tenant_per_s: 0,
+                shares: HashMap::new(),
+            },
         }
     }
 

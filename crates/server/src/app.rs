@@ -5,48 +5,53 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use lingua_core::InstanceId;
+use lingua_engine::Engine;
 use lingua_engine::chance::Chance;
 use lingua_engine::cluster::{JoinError, understands_all};
 use lingua_engine::secret::Secret;
-use lingua_engine::{Engine, Settings};
 use lingua_store::memory::MemoryStore;
 use lingua_store::{Backend, Clock, Instance, redis};
 use tokio::net::TcpListener;
 
-use crate::cli::{Failure, Profile, Serve};
+use crate::cli::{Failure, Serve};
+use crate::config::{Config, Loaded};
 use crate::peers::Peers;
 use crate::shutdown::Signals;
 use crate::workers::Workers;
 
 /// Runs the scheduler until a signal ends it.
 pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
+    let loaded = options.settings.asked().load(std::env::vars())?;
+    let Loaded { config, strangers, .. } = &loaded;
+    for stranger in strangers {
+        tracing::warn!("{stranger}");
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the runtime does not start")?;
     runtime.block_on(async {
-        let store = open_store(&options.store, redis::Options::default()).await?;
-        let loopback = options.listen.ip().is_loopback();
-        if !loopback && !options.insecure {
+        let store = open_store(&store_url(config)?, redis::Options::default()).await?;
+        let listen = config.main.listen;
+        let loopback = listen.ip().is_loopback();
+        if !loopback && !config.main.insecure {
             return Err(Failure::refused(format!(
-                "{} can be reached from outside, and this version asks nobody who they are; listen \
-                 on 127.0.0.1, or say --insecure if the network itself keeps strangers out",
-                options.listen
+                "{listen} can be reached from outside, and this version asks nobody who they are; listen \
+                 on 127.0.0.1, or say --insecure if the network itself keeps strangers out"
             )));
         }
-        let socket = TcpListener::bind(options.listen).await.map_err(|error| {
+        let socket = TcpListener::bind(listen).await.map_err(|error| {
             Failure::failed(format!(
-                "cannot listen on {}: {error}; choose another address with --listen",
-                options.listen
+                "cannot listen on {listen}: {error}; choose another address with --listen"
             ))
         })?;
         let address = socket.local_addr().context("the listener has no address")?;
         understands_all(&store).await.map_err(not_joined)?;
-        let engine = start_engine(store, &options).await?;
-        let advertised = options.advertise.clone().unwrap_or_else(|| format!("http://{address}"));
+        let engine = start_engine(store, config).await?;
+        let advertise = config.main.advertise.as_ref();
+        let advertised = advertise.cloned().unwrap_or_else(|| format!("http://{address}"));
         engine.join(&advertised, Arc::new(Peers::new())).await.map_err(not_joined)?;
-        if address.ip().is_unspecified() && options.advertise.is_none() && options.store != "memory"
-        {
+        if address.ip().is_unspecified() && advertise.is_none() && is_shared(config) {
             tracing::warn!(
                 advertised,
                 "other instances cannot reach this one there; say --advertise http://HOST:PORT"
@@ -58,12 +63,40 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
         // Before the greeting: whoever has read it may already send a signal.
         let signals = Signals::listen();
         greet(address, loopback, engine.store());
-        let workers = Workers::start(options.threads())?;
+        let workers = Workers::start(threads(config))?;
         let stop = signals.stop(engine.clone());
         crate::serve_on(socket, engine, &workers.places(), stop).await;
         workers.end();
         Ok(())
     })
+}
+
+/// Threads for connections.
+fn threads(config: &Config) -> usize {
+    const MOST: usize = 8;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    match config.main.threads {
+        0 => (processors / 2).clamp(1, MOST),
+        threads => usize::from(threads),
+    }
+}
+
+/// Where state is kept, from the file that has it if there is one.
+fn store_url(config: &Config) -> Result<String, Failure> {
+    let Some(file) = &config.main.store_file else {
+        return Ok(config.main.store.reveal().to_owned());
+    };
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::refused(format!("store_file: {}: {error}", file.display())))?;
+    match text.lines().next().map(str::trim) {
+        Some(url) if !url.is_empty() => Ok(url.to_owned()),
+        _ => Err(Failure::refused(format!("store_file: {} is empty", file.display()))),
+    }
+}
+
+/// Whether other instances may share the store.
+fn is_shared(config: &Config) -> bool {
+    config.main.store_file.is_some() || config.main.store.reveal() != "memory"
 }
 
 fn not_joined(error: JoinError) -> Failure {
@@ -83,22 +116,18 @@ fn end_with_stdin() {
 }
 
 /// An engine with its clockwork running.
-pub(crate) async fn start_engine(store: Backend, options: &Serve) -> Result<Engine, Failure> {
+pub(crate) async fn start_engine(store: Backend, config: &Config) -> Result<Engine, Failure> {
     let chance = Chance;
-    let id = match &options.instance_id {
+    let id = match &config.main.instance_id {
         Some(id) => id.clone(),
         None => InstanceId::new(format!("lingua-{:08x}", chance.bits() as u32))
             .expect("hexadecimal is within an id's letters"),
     };
     let instance = Instance { id, boot: chance.bits() };
-    let settings = match options.profile {
-        Profile::Stable => Settings::stable(),
-        Profile::Fast => Settings::fast(),
-    };
     let secret = Secret::agree(&store, chance).await.map_err(|error| {
         Failure::failed(format!("the instances could not agree on a secret: {error}"))
     })?;
-    Ok(Engine::start(store, instance, settings, secret))
+    Ok(Engine::start(store, instance, config.settings(), secret))
 }
 
 /// The only place that names a backend.

@@ -1,19 +1,19 @@
 //! What can be asked for on the command line.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use lingua_core::InstanceId;
 use lingua_store::redis::OpenError;
 
 mod chaos;
 mod demo;
+mod serve;
 mod speakers;
 
 pub(crate) use chaos::{Chaos, Part as ChaosPart, Run as ChaosRun, Share as ChaosShare};
 pub(crate) use demo::Demo;
+pub(crate) use serve::{ConfigPart, Serve};
 pub(crate) use speakers::{Load, Speak};
 
 /// The control plane of a real-time speech translation platform.
@@ -40,6 +40,11 @@ impl Cli {
 pub(crate) enum Command {
     /// Run the scheduler
     Serve(Serve),
+    /// Look at the configuration
+    Config {
+        #[command(subcommand)]
+        what: ConfigPart,
+    },
     /// Show the whole system on this machine: schedulers, nodes, speakers, and faults on request
     Demo(Demo),
     /// Run simulated nodes over the real socket
@@ -59,73 +64,6 @@ pub(crate) enum Command {
         #[command(subcommand)]
         what: Bench,
     },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Serve {
-    /// Where to listen; beyond loopback only with --insecure
-    #[arg(long, env = "LINGUA_LISTEN", default_value = "127.0.0.1:5010")]
-    pub(crate) listen: SocketAddr,
-
-    /// Where state is kept: memory, redis://host:port/db, rediss://…,
-    /// redis+sentinel://h1:p1,h2:p2/primary-name or redis+cluster://h1:p1,h2:p2
-    #[arg(
-        long,
-        env = "LINGUA_STORE",
-        default_value = "memory",
-        value_name = "URL",
-        hide_env_values = true
-    )]
-    pub(crate) store: String,
-
-    /// The name of this instance, unlike that of every other on the same store; made up if left out
-    #[arg(long, env = "LINGUA_INSTANCE_ID", value_name = "ID")]
-    pub(crate) instance_id: Option<InstanceId>,
-
-    /// Where other instances reach this one, as http://host:port. Without it: where it listens
-    #[arg(long, env = "LINGUA_ADVERTISE", value_name = "URL")]
-    pub(crate) advertise: Option<String>,
-
-    /// Timeouts, attempts, waiting and hedging: stable gives nothing up early, fast is for fleets of
-    /// quick nodes
-    #[arg(long, env = "LINGUA_PROFILE", value_enum, default_value_t = Profile::Stable)]
-    pub(crate) profile: Profile,
-
-    /// Threads for connections; without it, one for every two processors and at most eight: the
-    /// store wants processors too
-    #[arg(long, env = "LINGUA_THREADS", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) threads: Option<u16>,
-
-    /// Listen beyond loopback although nobody is asked who they are
-    #[arg(long, env = "LINGUA_INSECURE")]
-    pub(crate) insecure: bool,
-
-    /// End at once when standard input does: for one that must not outlive who started it
-    #[arg(long, hide = true)]
-    pub(crate) with_parent: bool,
-}
-
-impl Serve {
-    /// One with the embedded store, and everything else as it is by default.
-    pub(crate) fn embedded(listen: SocketAddr) -> Self {
-        Serve {
-            listen,
-            store: "memory".to_owned(),
-            instance_id: None,
-            advertise: None,
-            profile: Profile::Stable,
-            threads: None,
-            insecure: false,
-            with_parent: false,
-        }
-    }
-
-    /// Threads for connections.
-    pub(crate) fn threads(&self) -> usize {
-        const MOST: usize = 8;
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.map_or((processors / 2).clamp(1, MOST), usize::from)
-    }
 }
 
 #[derive(Debug, Args)]
@@ -262,12 +200,6 @@ pub(crate) struct Dispatch {
     /// Print the job's whole view as JSON at the end
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-pub(crate) enum Profile {
-    Stable,
-    Fast,
 }
 
 #[derive(Debug, Subcommand)]

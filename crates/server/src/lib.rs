@@ -1,6 +1,6 @@
 //! `lingua`: the scheduler of a real-time speech translation platform, and its tools.
 //!
-//! In reading order: [`cli`] (what can be asked for), [`app`] (the life of `lingua serve`),
+//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`app`] (the life of `lingua serve`),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`],
 //! [`telemetry`], [`bench`], the commands [`probe`], [`node`], [`hand_in`], [`speak`], [`load`] and
 //! [`chaos`], and [`demo`], which has a part of each.
@@ -9,6 +9,7 @@
 //! [`serve`].
 
 mod cli;
+mod config;
 mod app;
 mod listener;
 mod workers;
@@ -49,6 +50,7 @@ pub fn run() -> ExitCode {
     });
     let outcome = match command {
         cli::Command::Serve(options) => app::serve(options),
+        cli::Command::Config { what } => config::run(&what),
         cli::Command::Demo(options) => demo::run(&options),
         cli::Command::Probe(options) => probe::run(&options),
         cli::Command::Node(options) => node::run(&options),

@@ -12,7 +12,8 @@ use super::balancer::Balancer;
 use super::instance::{Instance, Plan};
 use super::screen::Screen;
 use crate::app;
-use crate::cli::{Demo, Failure, Profile, Serve};
+use crate::cli::{Demo, Failure};
+use crate::config::{Config, Profile};
 
 /// News of the schedulers that nobody has read yet.
 const NEWS: usize = 64;
@@ -151,9 +152,8 @@ impl Stage {
 impl Alone {
     async fn start(socket: TcpListener) -> Result<Self, Failure> {
         let address = socket.local_addr().context("the listener has no address")?;
-        let options = Serve { profile: Profile::Fast, ..Serve::embedded(address) };
-        let store = app::open_store(&options.store, Default::default()).await?;
-        let engine = app::start_engine(store, &options).await?;
+        let store = app::open_store("memory", Default::default()).await?;
+        let engine = app::start_engine(store, &Config::preset(Profile::Fast)).await?;
         let (stop, stopped) = oneshot::channel();
         let served = tokio::spawn(async move {
             let stop = async {

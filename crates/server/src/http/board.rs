@@ -37,8 +37,9 @@ const RETRY_AFTER_MS: u64 = 5_000;
 /// After so long without news a reader is told that the line is alive.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
 
-/// News go out to all readers over so long, not all at once: jobs go through the same threads.
-const SPREAD_MS: u64 = 400;
+/// News go out to one reader after the other, not to all at once: jobs go through the same threads. So
+/// long for each, and so long in all.
+const SPREAD_MS: (u64, u64) = (20, 2_000);
 
 /// A reader that takes nothing for so long loses its place.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -161,11 +162,11 @@ async fn feed(
     chance: Chance,
     reader: mpsc::Sender<Bytes>,
     mut peer: Peer,
-    _seat: Seat,
+    seat: Seat,
 ) {
     let mut frames = board.frames();
     frames.mark_changed();
-    let later = Duration::from_millis(chance.bits() % SPREAD_MS);
+    let place = chance.bits();
     let first = Bytes::from_static(b"retry: 2000\n\n");
     let (mut event, mut told) = (first, false);
     loop {
@@ -177,7 +178,7 @@ async fn feed(
                 Ok(()) => {
                     // Whoever just came is not kept waiting.
                     if told {
-                        tokio::time::sleep(later).await;
+                        tokio::time::sleep(seat.turn(place)).await;
                     }
                     told = true;
                     written(&frames.borrow_and_update())
@@ -220,6 +221,15 @@ impl Readers {
         let room = |readers: usize| (readers < MAX_READERS).then_some(readers + 1);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
         Some(Seat(Arc::clone(&self.0)))
+    }
+}
+
+impl Seat {
+    /// How long this reader waits for its turn among all of them.
+    fn turn(&self, place: u64) -> Duration {
+        let (each, most) = SPREAD_MS;
+        let readers = self.0.load(Ordering::Relaxed) as u64;
+        Duration::from_millis(place % (each * readers).clamp(1, most))
     }
 }
 
@@ -292,5 +302,18 @@ mod tests {
         assert!(readers.seat().is_none());
         drop(seats);
         assert!(readers.seat().is_some());
+    }
+
+    #[test]
+    fn news_reach_a_few_readers_soon_and_many_one_after_the_other() {
+        let longest = |count: usize| {
+            let readers = Readers::default();
+            let seats: Vec<_> = (0..count).map(|_| readers.seat().unwrap()).collect();
+            (0..5_000).map(|place| seats[0].turn(place)).max().unwrap().as_millis()
+        };
+        assert_eq!(
+            (longest(1), longest(10), longest(100), longest(1_000)),
+            (19, 199, 1_999, 1_999)
+        );
     }
 }

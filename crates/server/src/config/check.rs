@@ -1,0 +1,124 @@
+//! What must fit together.
+
+use std::path::Path;
+
+use super::options::Config;
+
+/// Everything that does not.
+pub(super) fn problems(config: &Config) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut must = |holds: bool, otherwise: String| {
+        if !holds {
+            problems.push(otherwise);
+        }
+    };
+    if let Err(error) = config.timing().check() {
+        must(false, format!("[jobs], [nodes], [sessions] and [cluster] do not fit: {error}"));
+    }
+    let Config { main, tls, identity, limits, jobs, nodes, sessions, .. } = config;
+    must(
+        tls.cert_file.is_some() == tls.key_file.is_some(),
+        "tls.cert_file and tls.key_file: both or neither".to_owned(),
+    );
+    for (set, name) in [
+        (tls.node_ca_file.is_some(), "tls.node_ca_file"),
+        (tls.peer_ca_file.is_some(), "tls.peer_ca_file"),
+    ] {
+        must(!set || tls.cert_file.is_some(), format!("{name} needs tls.cert_file"));
+    }
+    must(
+        !tls.require_node_cert || tls.node_ca_file.is_some(),
+        "tls.require_node_cert needs tls.node_ca_file".to_owned(),
+    );
+    must(
+        main.store_file.is_none() || main.store.reveal() == "memory",
+        "store and store_file: one or the other".to_owned(),
+    );
+    must(
+        main.admin_listen.is_none_or(|admin| admin.port() == 0 || admin != main.listen),
+        "admin_listen is the same as listen: leave it empty".to_owned(),
+    );
+    must(
+        limits.connections_per_address <= limits.connections,
+        format!(
+            "limits.connections_per_address ({}) is more than limits.connections ({})",
+            limits.connections_per_address, limits.connections
+        ),
+    );
+    must(
+        limits.sessions_per_tenant <= limits.sessions,
+        format!(
+            "limits.sessions_per_tenant ({}) is more than limits.sessions ({})",
+            limits.sessions_per_tenant, limits.sessions
+        ),
+    );
+    must(
+        limits.jobs_per_tenant <= limits.jobs,
+        format!(
+            "limits.jobs_per_tenant ({}) is more than limits.jobs ({})",
+            limits.jobs_per_tenant, limits.jobs
+        ),
+    );
+    must(
+        jobs.waiting_per_pair <= jobs.waiting,
+        format!(
+            "jobs.waiting_per_pair ({}) is more than jobs.waiting ({})",
+            jobs.waiting_per_pair, jobs.waiting
+        ),
+    );
+    must(
+        nodes.breaker_first_pause_ms <= nodes.breaker_longest_pause_ms,
+        "nodes.breaker_first_pause_ms is longer than nodes.breaker_longest_pause_ms".to_owned(),
+    );
+    // In base64, with the words around it.
+    let message = sessions.max_audio_bytes / 3 * 4 + (64 << 10);
+    must(
+        limits.session_message_bytes >= message,
+        format!(
+            "limits.session_message_bytes ({}) is less than an utterance of sessions.max_audio_bytes \
+             ({}) takes in base64: {message}",
+            limits.session_message_bytes, sessions.max_audio_bytes
+        ),
+    );
+    must(
+        sessions.held_bytes >= sessions.max_audio_bytes,
+        "sessions.held_bytes is less than one piece of sessions.max_audio_bytes".to_owned(),
+    );
+    for share in &limits.tenant_shares {
+        must(
+            super::options::share(share).is_some(),
+            format!("limits.tenant_shares: {share:?} is not \"tenant=share\", from 1 to 1000"),
+        );
+    }
+    for origin in &identity.origins {
+        must(is_origin(origin), format!("identity.origins: {origin:?} is not https://host[:port]"));
+    }
+    must(!identity.issuer.is_empty(), "identity.issuer is empty".to_owned());
+    must(!identity.audience.is_empty(), "identity.audience is empty".to_owned());
+    for file in &identity.key_files {
+        must(kid(file).is_some(), format!("identity.key_files: {} has no name", file.display()));
+    }
+    let mut names: Vec<_> = identity.key_files.iter().filter_map(|file| kid(file)).collect();
+    names.sort();
+    names.dedup();
+    must(
+        names.len() == identity.key_files.len(),
+        "identity.key_files: two keys have the same name".to_owned(),
+    );
+    problems
+}
+
+/// The name of a key: that of its file up to the first dot.
+pub(crate) fn kid(file: &Path) -> Option<String> {
+    let name = file.file_name()?.to_str()?.split('.').next()?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// A scheme and a host, as browsers send them.
+fn is_origin(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    rest.is_some_and(|host| {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-:[]".contains(c);
+        !host.is_empty() && host.chars().all(plain)
+    })
+}
