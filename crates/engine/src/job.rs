@@ -304,7 +304,7 @@ impl Refusal {
     }
 
     /// The store is out of reach.
-    pub(crate) fn store_down(error: &lingua_store::Error) -> Self {
+    pub fn store_down(error: &lingua_store::Error) -> Self {
         tracing::debug!(%error, "refused for want of the store");
         Refusal::new(
             Code::SchedulerDependencyDown,

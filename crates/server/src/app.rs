@@ -15,13 +15,17 @@ use tokio::net::TcpListener;
 
 use crate::cli::{Failure, Serve};
 use crate::config::{Config, Loaded};
+use crate::http::Door;
+use crate::identity::{Gate, Rules, follow_revocations};
 use crate::peers::Peers;
+use crate::reload::Reload;
 use crate::shutdown::Signals;
 use crate::workers::Workers;
 
 /// Runs the scheduler until a signal ends it.
 pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
-    let loaded = options.settings.asked().load(std::env::vars())?;
+    let asked = options.settings.asked();
+    let loaded = asked.load(std::env::vars())?;
     let Loaded { config, strangers, .. } = &loaded;
     for stranger in strangers {
         tracing::warn!("{stranger}");
@@ -33,18 +37,9 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
     runtime.block_on(async {
         let store = open_store(&store_url(config)?, redis::Options::default()).await?;
         let listen = config.main.listen;
-        let loopback = listen.ip().is_loopback();
-        if !loopback && !config.main.insecure {
-            return Err(Failure::refused(format!(
-                "{listen} can be reached from outside, and this version asks nobody who they are; listen \
-                 on 127.0.0.1, or say --insecure if the network itself keeps strangers out"
-            )));
-        }
-        let socket = TcpListener::bind(listen).await.map_err(|error| {
-            Failure::failed(format!(
-                "cannot listen on {listen}: {error}; choose another address with --listen"
-            ))
-        })?;
+        let gate = Gate::new(Rules::read(config).map_err(Failure::refused)?);
+        may_listen(config, &gate)?;
+        let socket = bind(listen).await?;
         let address = socket.local_addr().context("the listener has no address")?;
         understands_all(&store).await.map_err(not_joined)?;
         let engine = start_engine(store, config).await?;
@@ -60,15 +55,61 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
         if options.with_parent {
             end_with_stdin();
         }
+        if let Ok(marks) = engine.store().once.marks().await {
+            gate.revoke(&marks, engine.now_ms() / 1_000);
+        }
+        let every = std::time::Duration::from_millis(config.identity.recheck_ms);
+        let following = follow_revocations(Arc::clone(&gate), engine.clone(), every);
+        lingua_engine::tasks::spawn("revoked tokens", following);
+        let admin = match config.main.admin_listen {
+            Some(listen) => Some(bind(listen).await?),
+            None => None,
+        };
         // Before the greeting: whoever has read it may already send a signal.
         let signals = Signals::listen();
-        greet(address, loopback, engine.store());
+        let reload = Reload {
+            asked,
+            config: config.clone(),
+            gate: Arc::clone(&gate),
+            engine: engine.clone(),
+        };
+        reload.listen();
+        greet(address, admin.as_ref(), &gate, engine.store());
         let workers = Workers::start(threads(config))?;
         let stop = signals.stop(engine.clone());
-        crate::serve_on(socket, engine, &workers.places(), stop).await;
+        let door = Door::new(engine.clone(), Arc::clone(&gate));
+        crate::serve_on(socket, admin, door, engine, &workers.places(), stop).await;
         workers.end();
         Ok(())
     })
+}
+
+async fn bind(listen: std::net::SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(listen).await.map_err(|error| {
+        Failure::failed(format!(
+            "cannot listen on {listen}: {error}; choose another address with --listen"
+        ))
+    })
+}
+
+/// Refuses to be reached from outside by people whom nobody asks who they are, or whom anybody can
+/// overhear.
+fn may_listen(config: &Config, gate: &Gate) -> Result<(), Failure> {
+    let listens = [Some(config.main.listen), config.main.admin_listen];
+    let beyond = listens.into_iter().flatten().find(|address| !address.ip().is_loopback());
+    let Some(beyond) = beyond.filter(|_| !config.main.insecure) else { return Ok(()) };
+    let lacks = match (gate.is_open(), config.tls.cert_file.is_none()) {
+        (true, true) => {
+            "nobody is asked who they are and nothing is encrypted: set identity.key_files, tls.cert_file and tls.key_file"
+        }
+        (true, false) => "nobody is asked who they are: set identity.key_files",
+        (false, true) => "nothing is encrypted: set tls.cert_file and tls.key_file",
+        (false, false) => return Ok(()),
+    };
+    Err(Failure::refused(format!(
+        "{beyond} can be reached from outside, and {lacks}; or listen on 127.0.0.1, or say --insecure \
+         if the network itself keeps strangers out"
+    )))
 }
 
 /// Threads for connections.
@@ -139,15 +180,19 @@ pub(crate) async fn open_store(url: &str, options: redis::Options) -> Result<Bac
 }
 
 /// Three lines: what it listens on, which store it uses, where to look next.
-fn greet(address: std::net::SocketAddr, loopback: bool, store: &Backend) {
-    let who =
-        if loopback { "this machine only, no token asked" } else { "INSECURE: no token asked" };
+fn greet(address: std::net::SocketAddr, admin: Option<&TcpListener>, gate: &Gate, store: &Backend) {
+    let who = match (gate.is_open(), address.ip().is_loopback()) {
+        (false, _) => "tokens are asked for",
+        (true, true) => "this machine only, no token asked",
+        (true, false) => "INSECURE: no token asked",
+    };
     let version = env!("CARGO_PKG_VERSION");
+    let admin = admin.and_then(|socket| socket.local_addr().ok()).unwrap_or(address);
     // Nobody need be there to read it.
     let _ = writeln!(
         std::io::stdout(),
         "lingua {version} listens on http://{address} ({who})\nstore: {}\n\
-         next: open http://{address}/dashboard, or lingua --help",
+         next: open http://{admin}/dashboard, or lingua --help",
         store.description
     );
 }

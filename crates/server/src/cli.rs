@@ -10,11 +10,13 @@ mod chaos;
 mod demo;
 mod serve;
 mod speakers;
+mod token;
 
 pub(crate) use chaos::{Chaos, Part as ChaosPart, Run as ChaosRun, Share as ChaosShare};
 pub(crate) use demo::Demo;
 pub(crate) use serve::{ConfigPart, Serve};
 pub(crate) use speakers::{Load, Speak};
+pub(crate) use token::{Token, TokenInspect, TokenKey, TokenMint, TokenRevoke};
 
 /// The control plane of a real-time speech translation platform.
 ///
@@ -44,6 +46,11 @@ pub(crate) enum Command {
     Config {
         #[command(subcommand)]
         what: ConfigPart,
+    },
+    /// Make, look at and revoke the tokens that people and nodes show
+    Token {
+        #[command(subcommand)]
+        what: Token,
     },
     /// Show the whole system on this machine: schedulers, nodes, speakers, and faults on request
     Demo(Demo),

@@ -17,9 +17,9 @@ mod check;
 mod print;
 mod reload;
 
+pub(crate) use check::kid;
 pub(crate) use options::{Config, Profile};
 pub(crate) use print::{effective, sample};
-#[allow(unused_imports, reason = "SIGHUP comes with identity")]
 pub(crate) use reload::changes;
 
 use std::collections::BTreeMap;

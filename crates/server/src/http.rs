@@ -8,68 +8,161 @@ mod body;
 mod dispatch;
 mod error;
 mod explain;
+pub(crate) mod guard;
 mod health;
 mod jobs;
 mod metrics;
 mod nodes;
 mod openapi;
 mod query;
+mod revocations;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::FromRef;
-use axum::routing::{get, post};
-use lingua_core::TenantId;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware::from_fn_with_state;
+use axum::routing::MethodRouter;
 use lingua_engine::Engine;
 
+use crate::identity::{Gate, Role};
 use board::Readers;
+use guard::{Guard, Who};
 use nodes::{Endpoints, HttpNodes};
 
+/// Every call of this door, and whose it is.
+fn routes() -> Vec<Route> {
+    vec![
+        post("/v1/dispatch/f2f", SESSION, dispatch::f2f),
+        get("/v1/job/{job_id}", READERS, jobs::view),
+        delete("/v1/job/{job_id}", SESSION, jobs::cancel),
+        post("/v1/audio", SESSION, audio::keep),
+        get("/v1/audio/{ref}", SESSION, audio::fetch),
+        post("/v1/node/register", NODE, nodes::register),
+        post("/v1/node/heartbeat", NODE, nodes::heartbeat),
+        get("/v1/node/{id}/jobs", NODE, nodes::next),
+        post("/v1/job/ack", NODE, jobs::ack),
+        post("/v1/job/done", NODE, jobs::done),
+        post("/v1/job/fail", NODE, jobs::fail),
+        get("/api/v1/nodes", ADMIN, admin::nodes),
+        get("/api/v1/nodes/{id}", ADMIN, admin::node),
+        post("/api/v1/nodes/{id}/drain", ADMIN, admin::drain),
+        post("/api/v1/nodes/{id}/resume", ADMIN, admin::resume),
+        post("/api/v1/nodes/{id}/block", ADMIN, admin::block),
+        get("/api/v1/revocations", ADMIN, revocations::list),
+        post("/api/v1/revocations", ADMIN, revocations::revoke),
+        get("/api/v1/pools", ADMIN, admin::pools),
+        get("/api/v1/explain", ADMIN, explain::explain),
+        get("/api/v1/stats", ADMIN, board::stats),
+        get("/api/v1/history", ADMIN, board::history),
+        get("/api/v1/cluster", ADMIN, board::cluster),
+        get("/api/v1/sessions", ADMIN, board::sessions),
+        get("/api/v1/events", ADMIN, board::events),
+        get("/health", Who::Everybody, health::health),
+        get("/ready", Who::Everybody, health::ready),
+        get("/metrics", ADMIN, metrics::metrics),
+        get("/openapi.json", Who::Everybody, openapi::openapi),
+        get("/", Who::Everybody, dashboard::root),
+        get("/dashboard", Who::Everybody, dashboard::page),
+        get("/dashboard/{file}", Who::Everybody, dashboard::file),
+        get("/internal/v1/bodies/{names}", Who::Peers, crate::peers::bodies),
+        get("/ws/node", Who::Socket(Role::Node), crate::ws::node),
+        get("/ws/session", Who::Socket(Role::Session), crate::ws::session),
+    ]
+}
+
+/// A call.
+struct Route {
+    method: Method,
+    path: &'static str,
+    who: Who,
+    handler: MethodRouter<Door>,
+}
+
+macro_rules! methods {
+    ($($name:ident $method:ident),+) => {$(
+        fn $name<H, T>(path: &'static str, who: Who, handler: H) -> Route
+        where
+            H: Handler<T, Door>,
+            T: 'static,
+        {
+            Route { method: Method::$method, path, who, handler: axum::routing::$name(handler) }
+        }
+    )+};
+}
+
+methods!(get GET, post POST, delete DELETE);
+
+/// The calls by method and path, and who may make them; for manuals and tests.
+pub fn calls() -> Vec<(String, &'static str, &'static str)> {
+    let whose = |who| match who {
+        Who::Everybody => "everybody",
+        Who::These([Role::Admin]) => "admin",
+        Who::These([Role::Node]) => "node",
+        Who::These([Role::Session]) => "session",
+        Who::These(_) => "session or admin",
+        Who::Socket(Role::Node) => "node socket",
+        Who::Socket(_) => "session socket",
+        Who::Peers => "peers",
+    };
+    routes().iter().map(|route| (route.method.to_string(), route.path, whose(route.who))).collect()
+}
+
+/// Which calls a listener takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    All,
+    /// There is another listener for administrators.
+    WithoutAdmin,
+    /// It is that one.
+    Admin,
+}
+
 /// The HTTP edge of an engine.
-pub(crate) fn router(engine: Engine) -> Router {
-    Router::new()
-        .route("/v1/dispatch/f2f", post(dispatch::f2f))
-        .route("/v1/job/{job_id}", get(jobs::view).delete(jobs::cancel))
-        .route("/v1/audio", post(audio::keep))
-        .route("/v1/audio/{ref}", get(audio::fetch))
-        .route("/v1/node/register", post(nodes::register))
-        .route("/v1/node/heartbeat", post(nodes::heartbeat))
-        .route("/v1/node/{id}/jobs", get(nodes::next))
-        .route("/v1/job/ack", post(jobs::ack))
-        .route("/v1/job/done", post(jobs::done))
-        .route("/v1/job/fail", post(jobs::fail))
-        .route("/api/v1/nodes", get(admin::nodes))
-        .route("/api/v1/nodes/{id}", get(admin::node))
-        .route("/api/v1/nodes/{id}/drain", post(admin::drain))
-        .route("/api/v1/nodes/{id}/resume", post(admin::resume))
-        .route("/api/v1/nodes/{id}/block", post(admin::block))
-        .route("/api/v1/pools", get(admin::pools))
-        .route("/api/v1/explain", get(explain::explain))
-        .route("/api/v1/stats", get(board::stats))
-        .route("/api/v1/history", get(board::history))
-        .route("/api/v1/cluster", get(board::cluster))
-        .route("/api/v1/sessions", get(board::sessions))
-        .route("/api/v1/events", get(board::events))
-        .route("/health", get(health::health))
-        .route("/ready", get(health::ready))
-        .route("/metrics", get(metrics::metrics))
-        .route("/openapi.json", get(openapi::openapi))
-        .route("/", get(dashboard::root))
-        .route("/dashboard", get(dashboard::page))
-        .route("/dashboard/{file}", get(dashboard::file))
-        .route("/internal/v1/bodies/{names}", get(crate::peers::bodies))
-        .route("/ws/node", get(crate::ws::node))
-        .route("/ws/session", get(crate::ws::session))
+pub(crate) fn router(door: Door, part: Part) -> Router {
+    let mut router = Router::new();
+    for Route { path, who, handler, .. } in routes() {
+        let is_here = match part {
+            Part::All => true,
+            Part::WithoutAdmin => !is_admins(path, who),
+            Part::Admin => is_admins(path, who) || is_probe(path),
+        };
+        if is_here {
+            let guard = Guard { gate: Arc::clone(&door.gate), engine: door.engine.clone(), who };
+            let guarded = from_fn_with_state(guard, guard::guard);
+            router = router.route(path, handler.layer(guarded));
+        }
+    }
+    router
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
-        .with_state(Door::new(engine))
+        .with_state(door)
 }
+
+/// What goes to the administrators' own listener.
+fn is_admins(path: &str, who: Who) -> bool {
+    who.is_admin() || path == "/" || path.starts_with("/dashboard")
+}
+
+/// What every listener answers.
+fn is_probe(path: &str) -> bool {
+    ["/health", "/ready", "/openapi.json"].contains(&path)
+}
+
+const SESSION: Who = Who::These(&[Role::Session]);
+const NODE: Who = Who::These(&[Role::Node]);
+const ADMIN: Who = Who::These(&[Role::Admin]);
+/// A tenant's jobs are also an administrator's to follow, without what was said.
+const READERS: Who = Who::These(&[Role::Session, Role::Admin]);
 
 /// What the handlers share.
 #[derive(Clone)]
-struct Door {
+pub(crate) struct Door {
     engine: Engine,
+    /// Who decides who somebody is.
+    gate: Arc<Gate>,
     /// The nodes that registered through this door.
     nodes: Arc<HttpNodes>,
     /// What calls the endpoints of those that gave one.
@@ -79,9 +172,15 @@ struct Door {
 }
 
 impl Door {
-    fn new(engine: Engine) -> Self {
+    pub(crate) fn new(engine: Engine, gate: Arc<Gate>) -> Self {
         let nodes = HttpNodes::start(Arc::clone(&engine.nodes));
-        Door { engine, nodes, endpoints: Endpoints::new(), readers: Readers::default() }
+        Door { engine, gate, nodes, endpoints: Endpoints::new(), readers: Readers::default() }
+    }
+}
+
+impl FromRef<Door> for Arc<Gate> {
+    fn from_ref(door: &Door) -> Arc<Gate> {
+        Arc::clone(&door.gate)
     }
 }
 
@@ -89,9 +188,4 @@ impl FromRef<Door> for Engine {
     fn from_ref(door: &Door) -> Engine {
         door.engine.clone()
     }
-}
-
-/// Whose call it is: everybody's is the same tenant's.
-fn tenant() -> TenantId {
-    TenantId::new("default").expect("within an id's letters")
 }

@@ -1,7 +1,7 @@
 //! `lingua`: the scheduler of a real-time speech translation platform, and its tools.
 //!
-//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`app`] (the life of `lingua serve`),
-//! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`],
+//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`identity`] (who may do what), [`app`] (the life of `lingua serve`),
+//! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
 //! [`telemetry`], [`bench`], the commands [`probe`], [`node`], [`hand_in`], [`speak`], [`load`] and
 //! [`chaos`], and [`demo`], which has a part of each.
 //!
@@ -10,6 +10,7 @@
 
 mod cli;
 mod config;
+mod identity;
 mod app;
 mod listener;
 mod workers;
@@ -18,8 +19,10 @@ mod ws;
 mod peers;
 mod wire;
 mod shutdown;
+mod reload;
 mod telemetry;
 mod bench;
+mod token;
 mod probe;
 mod node;
 mod hand_in;
@@ -35,9 +38,12 @@ use std::sync::Arc;
 use clap::Parser;
 use lingua_engine::Engine;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 /// The load balancer of the demonstration; tests of several instances stand behind it too.
 pub use crate::demo::balancer::{Balancer, Health};
+/// The calls by method and path, and who may make them.
+pub use crate::http::calls;
 use crate::workers::Places;
 
 /// The whole command line tool.
@@ -51,6 +57,7 @@ pub fn run() -> ExitCode {
     let outcome = match command {
         cli::Command::Serve(options) => app::serve(options),
         cli::Command::Config { what } => config::run(&what),
+        cli::Command::Token { what } => token::run(&what),
         cli::Command::Demo(options) => demo::run(&options),
         cli::Command::Probe(options) => probe::run(&options),
         cli::Command::Node(options) => node::run(&options),
@@ -86,21 +93,38 @@ pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output
     {
         tracing::warn!(%error, "this instance stays alone");
     }
-    serve_on(socket, engine, &Places::here(), stop).await;
+    let door = http::Door::new(engine.clone(), identity::Gate::open());
+    serve_on(socket, None, door, engine, &Places::here(), stop).await;
 }
 
-/// The same, with connections on these threads.
+/// The same, with connections on these threads, and with another listener for administrators if there
+/// is one.
 async fn serve_on(
     socket: TcpListener,
+    admin: Option<TcpListener>,
+    door: http::Door,
     engine: Engine,
     places: &Places,
     stop: impl Future<Output = ()>,
 ) {
-    let router = http::router(engine.clone());
+    let part = if admin.is_some() { http::Part::WithoutAdmin } else { http::Part::All };
+    let public = http::router(door.clone(), part);
+    let (ending, _) = watch::channel(false);
     let drained = async {
         stop.await;
         engine.drain();
         engine.end().await;
+        ending.send_replace(true);
     };
-    listener::serve(socket, router, places, drained).await;
+    let administrators = async {
+        let Some(admin) = admin else { return };
+        let mut ended = ending.subscribe();
+        let ended = async move {
+            // One that is gone has ended too.
+            let _ = ended.wait_for(|ended| *ended).await;
+        };
+        listener::serve(admin, http::router(door, http::Part::Admin), &Places::here(), ended).await;
+    };
+    let everybody = listener::serve(socket, public, places, drained);
+    futures_util::future::join(everybody, administrators).await;
 }

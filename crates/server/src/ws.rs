@@ -9,6 +9,8 @@ mod node_socket;
 mod outbound;
 mod session_socket;
 
+use std::sync::Arc;
+
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Extension, State};
@@ -16,8 +18,11 @@ use axum::response::{IntoResponse, Response};
 use axum::{Json, http::StatusCode};
 use lingua_core::outcome::Code;
 use lingua_engine::Engine;
+use lingua_engine::job::Refusal;
 use serde_json::json;
 
+use crate::http::guard::Shown;
+use crate::identity::{Caller, Gate, Pass, Role};
 use crate::listener::Peer;
 
 /// Bytes of one message of a node: a result with its speech fits many times.
@@ -40,38 +45,66 @@ const MAX_WRITE_BUFFER: usize = 32 << 20;
 pub(crate) async fn node(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     State(engine): State<Engine>,
+    State(gate): State<Arc<Gate>>,
     Extension(peer): Extension<Peer>,
+    Extension(shown): Extension<Shown>,
 ) -> Response {
     let upgrade = match upgrade {
         Ok(upgrade) => upgrade,
         Err(rejection) => return not_a_socket(&rejection),
     };
+    let visitor = Visitor { pass: Pass::none(gate), shown };
     upgrade
         .max_message_size(MAX_NODE_MESSAGE)
         .max_frame_size(MAX_NODE_MESSAGE)
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(WRITE_BUFFER)
         .max_write_buffer_size(MAX_WRITE_BUFFER)
-        .on_upgrade(move |socket| node_socket::serve(socket, engine, peer))
+        .on_upgrade(move |socket| node_socket::serve(socket, engine, peer, visitor))
 }
 
 /// `/ws/session`
 pub(crate) async fn session(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     State(engine): State<Engine>,
+    State(gate): State<Arc<Gate>>,
     Extension(peer): Extension<Peer>,
+    Extension(shown): Extension<Shown>,
 ) -> Response {
     let upgrade = match upgrade {
         Ok(upgrade) => upgrade,
         Err(rejection) => return not_a_socket(&rejection),
     };
+    let visitor = Visitor { pass: Pass::none(gate), shown };
     upgrade
         .max_message_size(MAX_SESSION_MESSAGE)
         .max_frame_size(MAX_SESSION_MESSAGE)
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(0)
         .max_write_buffer_size(MAX_WRITE_BUFFER)
-        .on_upgrade(move |socket| session_socket::serve(socket, engine, peer))
+        .on_upgrade(move |socket| session_socket::serve(socket, engine, peer, visitor))
+}
+
+/// Who is at the other end, as far as is known.
+struct Visitor {
+    pass: Pass,
+    /// A token that came with the request.
+    shown: Shown,
+}
+
+impl Visitor {
+    /// Lets the visitor in by the token of its first message, or by the one that came before it.
+    fn enter(&mut self, role: Role, token: Option<&str>, now_ms: u64) -> Result<(), Refusal> {
+        let token = token.or(self.shown.0.as_deref());
+        self.pass.show(token, now_ms / 1_000)?;
+        match self.pass.caller() {
+            Caller::Known(known) if known.role != role => {
+                let detail = format!("this is for tokens of the role {}", role.as_str());
+                Err(Refusal::new(Code::Forbidden, detail))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 fn not_a_socket(rejection: &WebSocketUpgradeRejection) -> Response {

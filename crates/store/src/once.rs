@@ -26,6 +26,27 @@ pub trait OnceWindow: Send + Sync {
     /// last question. What a store lost is agreed on anew; who proposes again what was agreed on
     /// before, and it is the least, brings it back.
     async fn agree(&self, name: &Name, proposal: &Agreed, keep_for: Duration) -> Result<Agreed>;
+
+    /// Puts a mark on a list that all instances read, for so long; a mark that is there stays for the
+    /// longer of the two. `false` if [`MAX_MARKS`] are there.
+    async fn mark(&self, mark: &Name, keep_for: Duration) -> Result<bool>;
+
+    /// The marks that are there, in no order.
+    async fn marks(&self) -> Result<Vec<Name>>;
+}
+
+/// Marks at the same time: all of them are read at once, again and again.
+pub const MAX_MARKS: usize = 10_000;
+
+/// The longest that a mark stays.
+const MAX_MARKED: Duration = Duration::from_secs(400 * 24 * 3600);
+
+/// Whole milliseconds that a mark may stay.
+pub(crate) fn marked_ms(keep_for: Duration) -> Result<u64> {
+    match lingua_core::time::millis(keep_for) {
+        ms @ 1.. if keep_for <= MAX_MARKED => Ok(ms),
+        _ => Err(Error::Invalid("a mark stays from 1 ms to 400 days")),
+    }
 }
 
 /// A checked name: `[A-Za-z0-9._:@-]{1,200}`.

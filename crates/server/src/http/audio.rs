@@ -1,18 +1,19 @@
 //! Audio ahead of its job.
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
+use axum::{Extension, Json};
 use lingua_engine::Engine;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::body;
 use super::error::{Answer, refusals};
+use super::guard::of_tenant;
 use super::query::{Segment, named};
-use super::tenant;
+use crate::identity::Caller;
 
 refusals!(KeepRefusals: InvalidMessage, MessageTooLarge);
 refusals!(FetchRefusals: InvalidMessage, NotFound);
@@ -36,11 +37,12 @@ pub(crate) struct Kept {
 )]
 pub(crate) async fn keep(
     State(engine): State<Engine>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Kept>> {
     let audio = body::bytes(&headers, body, engine.settings().max_audio_bytes).await?;
-    let (audio_ref, expires_ms) = engine.audio.keep(&tenant(), audio)?;
+    let (audio_ref, expires_ms) = engine.audio.keep(&of_tenant(&caller)?, audio)?;
     Ok(Json(Kept { audio_ref, expires_ms }))
 }
 
@@ -56,8 +58,12 @@ pub(crate) async fn keep(
         FetchRefusals
     )
 )]
-pub(crate) async fn fetch(State(engine): State<Engine>, segment: Segment) -> Answer {
+pub(crate) async fn fetch(
+    State(engine): State<Engine>,
+    Extension(caller): Extension<Caller>,
+    segment: Segment,
+) -> Answer {
     let reference: String = named("ref", segment)?;
-    let audio = engine.audio.fetch(&tenant(), &reference)?;
+    let audio = engine.audio.fetch(&of_tenant(&caller)?, &reference)?;
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], audio).into_response())
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::{Extension, Json};
 use lingua_core::JobId;
 use lingua_core::job::JobState;
 use lingua_core::outcome::Code;
@@ -18,7 +18,8 @@ use tokio::time::Instant;
 
 use super::body::{self, DISPATCH_BODY_BYTES};
 use super::error::{Answer, Refused, refusals, refused};
-use super::tenant;
+use super::guard::of_tenant;
+use crate::identity::Caller;
 use crate::wire::http::dispatch::{DispatchRequest, Dispatched, Source};
 use crate::wire::http::job::JobBody;
 
@@ -38,6 +39,7 @@ refusals!(Refusals: InvalidMessage, MessageTooLarge, InvalidLanguage, NotFound, 
 )]
 pub(crate) async fn f2f(
     State(engine): State<Engine>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Dispatched>> {
@@ -47,7 +49,7 @@ pub(crate) async fn f2f(
     if engine.readiness() == Readiness::Draining {
         return Err(refused(Code::Draining, "this instance is stopping; use another one"));
     }
-    let tenant = tenant();
+    let tenant = of_tenant(&caller)?;
     let audio = match &order.audio {
         Source::Here(audio) => audio.clone(),
         Source::Kept(reference) => engine.audio.fetch(&tenant, reference)?,

@@ -11,7 +11,7 @@ use lingua_engine::Engine;
 
 use super::error::{Answer, Refused, refusals, refused};
 use super::query::Params;
-use super::tenant;
+use crate::identity::default_tenant;
 use crate::wire::http::fleet::{ExplainBody, NodeStands, ReasonBody};
 use crate::wire::http::invalid;
 
@@ -26,6 +26,7 @@ refusals!(Refusals: InvalidMessage, InvalidLanguage);
         ("src" = String, Query, description = "The source language", example = "en"),
         ("tgt" = String, Query, description = "The target language", example = "zh"),
         ("tts" = Option<bool>, Query, description = "Whether the translation is to be spoken; true if absent"),
+        ("tenant" = Option<String>, Query, description = "Whose job it would be; `default` if absent"),
         ("node" = Option<String>, Query, description = "Say also how this node stands to a job that names it"),
     ),
     responses((status = 200, body = ExplainBody), Refusals)
@@ -43,7 +44,7 @@ pub(crate) async fn explain(
         speech: tts,
         services: Vec::new(),
         models: Vec::new(),
-        tenant: tenant(),
+        tenant: params.get("tenant")?.unwrap_or_else(default_tenant),
         named: false,
     };
     let (explanation, missing) = {

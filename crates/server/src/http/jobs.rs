@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::{Extension, Json};
 use lingua_core::JobId;
 use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::body::{self, NODE_BODY_BYTES};
 use super::error::{Answer, Refused, refusals, refused};
 use super::query::{Params, Segment, named};
-use super::tenant;
+use crate::identity::Caller;
 use crate::wire::http::job::{Cancelled, JobBody};
 use crate::wire::http::word::{AckRequest, DoneRequest, FailRequest, Said};
 use crate::wire::http::{DONE, Done};
@@ -30,7 +30,7 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 
 refusals!(ViewRefusals: InvalidMessage, NotFound, SchedulerDependencyDown);
 refusals!(CancelRefusals: InvalidMessage, NotFound, Conflict, SchedulerDependencyDown);
-refusals!(WordRefusals: InvalidMessage, MessageTooLarge, NotFound, StaleAttempt,
+refusals!(WordRefusals: InvalidMessage, MessageTooLarge, Forbidden, NotFound, StaleAttempt,
     SchedulerDependencyDown);
 
 /// Ask how a job stands
@@ -48,21 +48,23 @@ refusals!(WordRefusals: InvalidMessage, MessageTooLarge, NotFound, StaleAttempt,
 )]
 pub(crate) async fn view(
     State(engine): State<Engine>,
+    Extension(caller): Extension<Caller>,
     segment: Segment,
     params: Params,
 ) -> Answer<Json<JobBody>> {
     let id: JobId = named("job_id", segment)?;
     let wait = params.wait()?;
-    if let Some(job) = engine.jobs.job(&id).filter(|job| *job.session.tenant() == tenant()) {
+    if let Some(job) = engine.jobs.job(&id).filter(|job| caller.may_see(job.session.tenant())) {
         let view = job.ended_within(wait).await;
         if view.elsewhere.is_none() {
             let session = job.session.session();
-            return Ok(Json(JobBody::of(id, session.as_str(), view)));
+            let body = JobBody::of(id, session.as_str(), view);
+            return Ok(Json(if caller.may_read() { body } else { body.without_words() }));
         }
     }
     let until = Instant::now() + wait;
     loop {
-        let record = known(&engine, &id).await?;
+        let record = known(&engine, &caller, &id).await?;
         let over = record.state.is_terminal() || engine.readiness() == Readiness::Draining;
         if over || Instant::now() + LOOK > until {
             return Ok(Json(JobBody::of_record(id, &record)));
@@ -81,17 +83,18 @@ pub(crate) async fn view(
 )]
 pub(crate) async fn cancel(
     State(engine): State<Engine>,
+    Extension(caller): Extension<Caller>,
     segment: Segment,
 ) -> Answer<Json<Cancelled>> {
     let id: JobId = named("job_id", segment)?;
-    if let Some(job) = engine.jobs.job(&id).filter(|job| *job.session.tenant() == tenant()) {
+    if let Some(job) = engine.jobs.job(&id).filter(|job| caller.may_see(job.session.tenant())) {
         job.cancel("caller");
         let view = job.ended_within(CANCEL_WITHIN).await;
         if view.elsewhere.is_none() {
             return Ok(Json(Cancelled { ok: true, state: view.state.as_str() }));
         }
     }
-    let record = known(&engine, &id).await?;
+    let record = known(&engine, &caller, &id).await?;
     if !record.state.is_terminal() {
         let other = "another instance looks after this job; cancel it there";
         return Err(refused(Code::Conflict, other));
@@ -100,9 +103,9 @@ pub(crate) async fn cancel(
 }
 
 /// The store's record of a job of this tenant.
-async fn known(engine: &Engine, id: &JobId) -> Result<JobRecord, Refused> {
+async fn known(engine: &Engine, caller: &Caller, id: &JobId) -> Result<JobRecord, Refused> {
     let record = engine.jobs.record(id).await?;
-    let own = record.filter(|record| *record.session.tenant() == tenant());
+    let own = record.filter(|record| caller.may_see(record.session.tenant()));
     own.ok_or_else(|| refused(Code::NotFound, "there is no such job"))
 }
 
@@ -113,11 +116,12 @@ async fn known(engine: &Engine, id: &JobId) -> Result<JobRecord, Refused> {
 )]
 pub(crate) async fn ack(
     State(engine): State<Engine>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Done>> {
     let request: AckRequest = body::json(&headers, body, NODE_BODY_BYTES).await?;
-    hear(&engine, request.said()?).await
+    hear(&engine, &caller, request.said()?).await
 }
 
 /// End a job with its result
@@ -129,11 +133,12 @@ pub(crate) async fn ack(
 )]
 pub(crate) async fn done(
     State(engine): State<Engine>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Done>> {
     let request: DoneRequest = body::json(&headers, body, NODE_BODY_BYTES).await?;
-    hear(&engine, request.said()?).await
+    hear(&engine, &caller, request.said()?).await
 }
 
 /// Fail a job
@@ -145,16 +150,18 @@ pub(crate) async fn done(
 )]
 pub(crate) async fn fail(
     State(engine): State<Engine>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Done>> {
     let request: FailRequest = body::json(&headers, body, NODE_BODY_BYTES).await?;
-    hear(&engine, request.said()?).await
+    hear(&engine, &caller, request.said()?).await
 }
 
 /// Passes a node's word on.
-async fn hear(engine: &Engine, said: Said) -> Answer<Json<Done>> {
+async fn hear(engine: &Engine, caller: &Caller, said: Said) -> Answer<Json<Done>> {
     let Said { node, attempt, word } = said;
+    caller.is_node(node.as_str())?;
     let Some(connection) = engine.nodes.connection(&node) else {
         return Err(Refused(Refusal::new(Code::NotFound, "register again")));
     };

@@ -9,11 +9,11 @@ pub(crate) use table::HttpNodes;
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use lingua_core::NodeId;
 use lingua_core::node::Health;
 use lingua_core::outcome::Code;
@@ -28,6 +28,7 @@ use super::Door;
 use super::body::{self, NODE_BODY_BYTES};
 use super::error::{Answer, method_not_allowed, refusals, refused};
 use super::query::{Params, Segment, named};
+use crate::identity::Caller;
 use crate::wire::capability::Abilities;
 use crate::wire::http::node::{NodeReport, Registered};
 use crate::wire::http::{DONE, Done};
@@ -51,10 +52,12 @@ refusals!(NextRefusals: InvalidMessage, NotFound, Conflict, Forbidden);
 )]
 pub(crate) async fn register(
     State(door): State<Door>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Registered>> {
     let mut report: NodeReport = body::json(&headers, body, NODE_BODY_BYTES).await?;
+    caller.is_node(report.node_id.as_str())?;
     let engine = &door.engine;
     let endpoint = report.endpoint()?;
     let health = report.health()?.unwrap_or(Health::Ready);
@@ -68,7 +71,8 @@ pub(crate) async fn register(
     let registered = engine
         .nodes
         .register(Register {
-            declaration: abilities.declaration(engine.settings().default_max_slots)?,
+            declaration: caller
+                .narrowed(abilities.declaration(engine.settings().default_max_slots)?),
             health,
             supports: SUPPORTS,
             out,
@@ -112,16 +116,18 @@ pub(crate) async fn register(
 )]
 pub(crate) async fn heartbeat(
     State(door): State<Door>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Done>> {
     let mut report: NodeReport = body::json(&headers, body, NODE_BODY_BYTES).await?;
+    caller.is_node(report.node_id.as_str())?;
     let mut beat = report.heartbeat()?;
     let node = door.nodes.get(&report.node_id)?;
     let mut abilities = node.abilities.lock().clone();
     if report.abilities(&mut abilities)? {
         let default_slots = door.engine.settings().default_max_slots;
-        beat.declaration = Some(abilities.declaration(default_slots)?);
+        beat.declaration = Some(caller.narrowed(abilities.declaration(default_slots)?));
     }
     door.engine.nodes.heartbeat(&node.connection, beat)?;
     *node.abilities.lock() = abilities;
@@ -152,6 +158,7 @@ pub(crate) async fn heartbeat(
 )]
 pub(crate) async fn next(
     State(door): State<Door>,
+    Extension(caller): Extension<Caller>,
     method: Method,
     uri: Uri,
     segment: Segment,
@@ -162,6 +169,7 @@ pub(crate) async fn next(
         return Ok(method_not_allowed(method, uri).await);
     }
     let id: NodeId = named("id", segment)?;
+    caller.is_node(id.as_str())?;
     let message = door.nodes.next(&door.engine, &id, params.wait()?).await?;
     Ok(message.map_or_else(|| StatusCode::NO_CONTENT.into_response(), json))
 }

@@ -25,7 +25,6 @@ const NODE_ABOUT: &str = include_str!("node/about_itself.rs");
 const CAPABILITY: &str = include_str!("capability.rs");
 const HTTP_DISPATCH: &str = include_str!("http/dispatch.rs");
 const HTTP_WORD: &str = include_str!("http/word.rs");
-const ROUTES: &str = include_str!("../http.rs");
 
 /// The session of the examples.
 const SESSION: &str = "s-9f1c2b7d04e85a6631f0";
@@ -242,25 +241,19 @@ fn examples_of_http_bodies_are_taken_and_every_route_is_on_the_page() {
     }
     assert_eq!(bodies, 6);
 
-    let listed = PAGE.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
-    let is_call = |call: &&str| ["GET ", "POST ", "DELETE "].iter().any(|m| call.starts_with(m));
-    let listed: BTreeSet<String> = listed.filter(is_call).map(str::to_owned).collect();
-    assert_eq!(listed, routes());
+    let listed = PAGE.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| `")?.split('|').map(str::trim);
+        let call = cells.next()?.trim_end_matches('`');
+        let is_call = ["GET ", "POST ", "DELETE "].iter().any(|method| call.starts_with(method));
+        is_call.then(|| (call.to_owned(), cells.next().unwrap_or_default().to_owned()))
+    });
+    assert_eq!(listed.collect::<BTreeSet<_>>(), routes());
 }
 
-/// Every call of the HTTP door but those between instances.
-fn routes() -> BTreeSet<String> {
-    let mut routes = BTreeSet::new();
-    for route in ROUTES.split(".route(\"").skip(1) {
-        let (path, handlers) = route.split_once('"').unwrap();
-        let handlers = handlers.lines().next().unwrap();
-        for (word, method) in [("get(", "GET"), ("post(", "POST"), ("delete(", "DELETE")] {
-            if handlers.contains(word) && !path.starts_with("/internal") {
-                routes.insert(format!("{method} {path}"));
-            }
-        }
-    }
-    routes
+/// Every call of the HTTP door but those between instances, and whose it is.
+fn routes() -> BTreeSet<(String, String)> {
+    let calls = crate::http::calls().into_iter().filter(|(_, _, who)| *who != "peers");
+    calls.map(|(method, path, who)| (format!("{method} {path}"), who.to_owned())).collect()
 }
 
 /// The fields that a file's types are read from.

@@ -13,4 +13,6 @@ mod render;
 
 pub(crate) use about_itself::AboutItself;
 pub(crate) use decode::{FromNode, decode};
-pub(crate) use render::{audio_frame, cancel_stranger, error, heartbeat_ack, register_ack, render};
+pub(crate) use render::{
+    audio_frame, auth_ack, cancel_stranger, error, heartbeat_ack, register_ack, render,
+};

@@ -16,10 +16,11 @@ mod render;
 mod from_node;
 
 use bytes::Bytes;
+use lingua_core::TenantId;
 use lingua_engine::sessions::words::{FromClient, Manner, Opening, Whole};
 
 pub(crate) use init::decode_init;
-pub(crate) use render::{Renderer, render, server_heartbeat};
+pub(crate) use render::{Renderer, auth_ack, render, server_heartbeat};
 pub(crate) use said::{decode_binary, decode_text, second_init};
 
 /// Samples a second of speech that comes in pieces.
@@ -33,6 +34,10 @@ pub(crate) struct Init {
     pub(crate) codec: Codec,
     /// It sends speech in binary frames.
     pub(crate) binary: bool,
+    /// The tenant that it names.
+    pub(crate) named: Option<TenantId>,
+    /// What it shows to be let in.
+    pub(crate) token: Option<String>,
 }
 
 /// The form of speech that comes in pieces.
@@ -86,6 +91,11 @@ pub(crate) enum Said {
     Heartbeat {
         /// The client's own clock.
         timestamp: Option<u64>,
+    },
+    /// A newer token, to be answered with [`auth_ack`].
+    Auth {
+        /// The token.
+        token: String,
     },
     /// A second `session_init`, to be answered with [`second_init`].
     SecondInit,

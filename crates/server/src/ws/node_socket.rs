@@ -20,6 +20,7 @@ use lingua_engine::nodes::{Connection, Nodes, Supports};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::Visitor;
 use super::limits::{Offences, Rate};
 use super::outbound::{Close, End, Event, Wire};
 use crate::listener::Peer;
@@ -53,9 +54,9 @@ const COPY_BELOW: usize = 4_096;
 type Goes = Result<(), Close>;
 
 /// Speaks with a node until one of the two has had enough.
-pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer) {
+pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer, visitor: Visitor) {
     let mut ending = peer.ending.clone();
-    let mut node = NodeSocket::new(socket, engine, peer);
+    let mut node = NodeSocket::new(socket, engine, peer, visitor);
     let ended = async move {
         // An accept loop that is gone has ended too.
         let _ = ending.wait_for(|ended| *ended).await;
@@ -71,6 +72,7 @@ pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer) {
 /// One connection of a node.
 struct NodeSocket {
     engine: Engine,
+    visitor: Visitor,
     wire: Wire,
     /// What the engine wants to be sent.
     messages: mpsc::Receiver<ToNode>,
@@ -117,11 +119,12 @@ impl Drop for Present {
 }
 
 impl NodeSocket {
-    fn new(socket: WebSocket, engine: Engine, peer: Peer) -> Self {
+    fn new(socket: WebSocket, engine: Engine, peer: Peer, visitor: Visitor) -> Self {
         let now = Instant::now();
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let patience = Duration::from_millis(engine.settings().timing.send_ms);
         NodeSocket {
+            visitor,
             wire: Wire::new(socket, peer, patience),
             messages,
             present: Present { nodes: Arc::clone(&engine.nodes), connection: None },
@@ -148,6 +151,10 @@ impl NodeSocket {
                 biased;
                 event = self.wire.event(&mut self.messages) => event,
                 () = &mut ended => return End::Say(self.going_away()),
+                refusal = self.visitor.pass.dismissed() => {
+                    self.refuse(&refusal);
+                    return End::Say(Close::new(1008, refusal.detail));
+                }
             };
             let goes = match event {
                 Event::Text(text) => self.on_text(text).await,
@@ -210,6 +217,7 @@ impl NodeSocket {
             }
             FromNode::Heartbeat(said) => self.heartbeat(*said),
             FromNode::Register(said) => self.register(*said).await,
+            FromNode::Auth(token) => self.renew(&token),
             FromNode::Error { code, message } => {
                 self.engine.nodes.note_error(connection, &code, &message);
                 Ok(())

@@ -20,8 +20,10 @@ use lingua_engine::sessions::words::{
 };
 use tokio::time::Instant;
 
+use super::Visitor;
 use super::limits::{Offences, Rate};
 use super::outbound::{Close, End, Event, Wire};
+use crate::identity::{Caller, Role};
 use crate::listener::Peer;
 use crate::wire::session::framing::Framer;
 use crate::wire::session::{self, Bound, Codec, Init, Renderer, Said};
@@ -51,12 +53,19 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const MAX_UNSENT: usize = 8 << 20;
 
 /// Speaks with a client until its session has taken the line over.
-pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer) {
+pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer, visitor: Visitor) {
     let address = peer.address;
-    let mut line = SessionLine::new(socket, engine.clone(), peer);
+    let mut line = SessionLine::new(socket, engine.clone(), peer, visitor);
     let init = match line.handshake(address).await {
         Ok(init) => init,
         Err(bye) => return Box::new(line).end(bye).await,
+    };
+    let init = match line.enter(init) {
+        Ok(init) => init,
+        Err(refusal) => {
+            line.tell(ToClient::Error { refusal: &refusal, details: &[] });
+            return Box::new(line).end(Bye::new(1008, refusal.detail)).await;
+        }
     };
     line.codec = init.codec;
     line.binary = init.binary;
@@ -71,6 +80,7 @@ pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer) {
 /// The line of one client.
 struct SessionLine {
     engine: Engine,
+    visitor: Visitor,
     wire: Wire,
     /// Once the session is open.
     session_id: String,
@@ -93,10 +103,11 @@ struct SessionLine {
 }
 
 impl SessionLine {
-    fn new(socket: WebSocket, engine: Engine, peer: Peer) -> Self {
+    fn new(socket: WebSocket, engine: Engine, peer: Peer, visitor: Visitor) -> Self {
         let now = Instant::now();
         SessionLine {
             engine,
+            visitor,
             wire: Wire::new(socket, peer, PATIENCE),
             session_id: String::new(),
             manner: None,
@@ -142,6 +153,30 @@ impl SessionLine {
                 return Err(bye);
             }
         }
+    }
+
+    /// Lets the client in by its token, as the tenant whose token it is.
+    fn enter(&mut self, mut init: Init) -> Result<Init, Refusal> {
+        self.visitor.enter(Role::Session, init.token.as_deref(), self.engine.now_ms())?;
+        if let Caller::Known(known) = self.visitor.pass.caller()
+            && let Some(tenant) = &known.tenant
+        {
+            if init.named.as_ref().is_some_and(|named| named != tenant) {
+                let detail = "tenant_id: the token is another tenant's";
+                return Err(Refusal::new(Code::Forbidden, detail));
+            }
+            init.opening.tenant = tenant.clone();
+        }
+        Ok(init)
+    }
+
+    /// Takes a newer token.
+    fn renew(&mut self, token: &str) -> Result<(), Refusal> {
+        let expires = self.visitor.pass.renew(token, self.engine.now_ms() / 1_000)?;
+        let mut text = String::new();
+        session::auth_ack(&self.session_id, expires.map(|s| s * 1_000), &mut text);
+        self.wire.send(text);
+        Ok(())
     }
 
     /// Something came: it is a sign of life, and it counts.
@@ -201,6 +236,10 @@ impl SessionLine {
                 self.wire.send(text);
                 return None;
             }
+            Ok(Said::Auth { token }) => match self.renew(&token) {
+                Ok(()) => return None,
+                Err(refusal) => refusal,
+            },
             Ok(Said::SecondInit) => session::second_init(),
             Err(refusal) => refusal,
         };
@@ -273,6 +312,10 @@ impl SessionLine {
 impl Line for SessionLine {
     fn poll_event(&mut self, cx: &mut Context<'_>, mailbox: &mut Mailbox) -> Poll<LineEvent> {
         loop {
+            if let Poll::Ready(refusal) = self.visitor.pass.poll_dismissed(cx) {
+                self.tell(ToClient::Error { refusal: &refusal, details: &[] });
+                self.ending.get_or_insert(Bye::new(1008, refusal.detail));
+            }
             if let Some(bye) = self.ending.take() {
                 return Poll::Ready(LineEvent::Ended(bye));
             }

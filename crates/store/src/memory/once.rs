@@ -1,16 +1,18 @@
 //! What happens once per window, and at most so often.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lingua_core::Moment;
 use lingua_core::time::millis;
+use parking_lot::Mutex;
 
 use super::MemoryStore;
 use super::expiring::Expiring;
 use super::sharded::Sharded;
 use crate::error::{Result, checked_ms};
-use crate::once::{Agreed, Name, OnceWindow, Rate, Take};
+use crate::once::{Agreed, MAX_MARKS, Name, OnceWindow, Rate, Take, marked_ms};
 
 /// Windows, rates and agreements do not know each other: the same name may be used for all.
 #[derive(Default)]
@@ -18,6 +20,8 @@ pub(super) struct Windows {
     begun: Sharded<Expiring<Name, ()>, 16>,
     rates: Sharded<Expiring<Name, Moment>, 16>,
     agreed: Sharded<Expiring<Name, Agreed>, 16>,
+    /// Few, and read as a whole.
+    marks: Mutex<HashMap<Name, Moment>>,
 }
 
 #[async_trait]
@@ -56,6 +60,25 @@ impl OnceWindow for MemoryStore {
         let value = known.unwrap_or(proposal).clone();
         agreed.put(now, hash, name.clone(), value.clone(), now + keep_for);
         Ok(value)
+    }
+
+    async fn mark(&self, mark: &Name, keep_for: Duration) -> Result<bool> {
+        let keep_for = Duration::from_millis(marked_ms(keep_for)?);
+        let now = self.clock.now();
+        let mut marks = self.once.marks.lock();
+        marks.retain(|_, until| *until > now);
+        if !marks.contains_key(mark) && marks.len() >= MAX_MARKS {
+            return Ok(false);
+        }
+        let until = marks.entry(mark.clone()).or_insert(now);
+        *until = (*until).max(now + keep_for);
+        Ok(true)
+    }
+
+    async fn marks(&self) -> Result<Vec<Name>> {
+        let now = self.clock.now();
+        let marks = self.once.marks.lock();
+        Ok(marks.iter().filter(|(_, until)| **until > now).map(|(mark, _)| mark.clone()).collect())
     }
 }
 

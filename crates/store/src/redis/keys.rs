@@ -125,6 +125,10 @@ pub(crate) fn once(name: &Name) -> String {
     format!("{PREFIX}once:{}", name.as_str())
 }
 
+pub(crate) fn marks() -> String {
+    format!("{PREFIX}marks")
+}
+
 pub(crate) fn agreed(name: &Name) -> String {
     format!("{PREFIX}agreed:{}", name.as_str())
 }

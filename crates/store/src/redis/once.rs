@@ -8,9 +8,9 @@ use redis::Value;
 
 use super::connection::Link;
 use super::keys;
-use super::scripts::{ONCE_AGREE, RATE_TAKE};
+use super::scripts::{MARK_LIST, MARK_PUT, ONCE_AGREE, RATE_TAKE};
 use crate::error::{Error, Result, checked_ms};
-use crate::once::{Agreed, Name, OnceWindow, Rate, Take};
+use crate::once::{Agreed, MAX_MARKS, Name, OnceWindow, Rate, Take, marked_ms};
 
 pub(super) struct RedisOnce {
     link: Link,
@@ -58,6 +58,29 @@ impl OnceWindow for RedisOnce {
         let mut reply = call.run().await?;
         match reply.word() {
             "agreed" => Agreed::new(reply.text()?),
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn mark(&self, mark: &Name, keep_for: Duration) -> Result<bool> {
+        let call = self
+            .link
+            .call(&MARK_PUT, [keys::marks()])?
+            .arg(mark.as_str())
+            .arg(marked_ms(keep_for)?)
+            .arg(MAX_MARKS);
+        let reply = call.run().await?;
+        match reply.word() {
+            "marked" => Ok(true),
+            "full" => Ok(false),
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn marks(&self) -> Result<Vec<Name>> {
+        let mut reply = self.link.call(&MARK_LIST, [keys::marks()])?.run().await?;
+        match reply.word() {
+            "marks" => reply.parsed_list::<String>()?.into_iter().map(Name::new).collect(),
             _ => Err(reply.unexpected()),
         }
     }

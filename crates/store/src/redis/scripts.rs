@@ -44,6 +44,8 @@ scripts! {
     LEADER_PUBLISH = "leader_publish";
     LEADER_RESIGN = "leader_resign";
     LEADER_TAKE = "leader_take";
+    MARK_LIST = "mark_list";
+    MARK_PUT = "mark_put";
     NODE_BEAT = "node_beat";
     NODE_FORGET = "node_forget";
     NODE_GAP = "node_gap";

@@ -57,6 +57,13 @@ pub(crate) struct JobBody {
     error: Option<JobError>,
 }
 
+impl JobBody {
+    /// How it went, without what was said.
+    pub(crate) fn without_words(self) -> Self {
+        JobBody { partial: None, result: None, ..self }
+    }
+}
+
 /// Where a job is.
 #[derive(ToSchema)]
 #[schema(rename_all = "SCREAMING_SNAKE_CASE")]

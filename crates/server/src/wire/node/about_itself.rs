@@ -26,6 +26,8 @@ const MAX_RUNNING: usize = 4_096;
 pub(crate) struct AboutItself {
     /// Its stable name; a node without one is given one.
     pub(crate) node_id: Option<String>,
+    /// What it shows to be let in.
+    pub(crate) token: Option<String>,
     version: Option<String>,
     platform: Option<String>,
     hardware: Option<Box<RawValue>>,

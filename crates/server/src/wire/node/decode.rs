@@ -31,6 +31,8 @@ pub(crate) enum FromNode {
     Heartbeat(Box<AboutItself>),
     /// Something about a job.
     Job(JobWord),
+    /// A newer token.
+    Auth(String),
     /// That something is wrong with it.
     Error {
         /// Its own code.
@@ -91,10 +93,19 @@ pub(crate) fn decode(text: &str, whole: impl FnOnce() -> Bytes) -> Result<FromNo
     })
 }
 
+#[derive(Deserialize)]
+struct Auth {
+    token: String,
+}
+
 fn about_itself(kind: &str, text: &str) -> Result<FromNode, Refusal> {
     match kind {
         "node_heartbeat" | "heartbeat" => Ok(FromNode::Heartbeat(read(text)?)),
         "node_register" | "register" => Ok(FromNode::Register(read(text)?)),
+        "auth" => {
+            let Auth { token } = read(text)?;
+            Ok(FromNode::Auth(token))
+        }
         other => {
             let name: String = other.chars().take(MAX_WORD).collect();
             let detail = format!("{name:?} is not a message that a node sends");

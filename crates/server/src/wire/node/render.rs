@@ -117,6 +117,13 @@ pub(crate) fn heartbeat_ack(now_ms: u64, out: &mut String) {
     object.end();
 }
 
+/// `auth_ack`
+pub(crate) fn auth_ack(expires_ms: Option<u64>, out: &mut String) {
+    let mut object = Object::begin("auth_ack", out);
+    object.maybe_number("expires_ms", expires_ms);
+    object.end();
+}
+
 /// `job_cancel` for something that a node runs and that cannot be a job of ours.
 pub(crate) fn cancel_stranger(job: &str, attempt: u32, out: &mut String) {
     let mut object = Object::begin("job_cancel", out);

@@ -12,21 +12,20 @@ use serde::Deserialize;
 use super::manner::{Wishes, check_words};
 use super::said::{is_object, kind_of, stranger};
 use super::{Codec, Init};
+use crate::identity::{MAX_TOKEN_CHARS as MAX_CREDENTIAL_CHARS, default_tenant};
 use crate::wire::fields::{MAX_INDEX, MAX_WORD_CHARS, invalid, text, within, wrong};
 use crate::wire::json::{self, Text};
 
 /// Characters of what a client comes back with.
 const MAX_TOKEN_CHARS: usize = 256;
 
-/// The tenant of a client that names none.
-const DEFAULT_TENANT: &str = "default";
-
-/// `session_init` without what [`Wishes`] reads. `token` and `pairing_code` are not looked at.
+/// `session_init` without what [`Wishes`] reads. `pairing_code` is not looked at.
 #[derive(Deserialize)]
 struct Fields<'a> {
     client_version: String,
     platform: String,
     tenant_id: Option<String>,
+    token: Option<String>,
     trace_id: Option<String>,
     resume_token: Option<String>,
     last_index: Option<u64>,
@@ -51,15 +50,16 @@ pub(crate) fn decode_init(message: &str, address: IpAddr) -> Result<Init, Refusa
     let wishes: Wishes = json::read(message).map_err(invalid)?;
     text("client_version", Some(fields.client_version), MAX_WORD_CHARS)?;
     text("platform", Some(fields.platform), MAX_WORD_CHARS)?;
-    let tenant = fields.tenant_id.as_deref().unwrap_or(DEFAULT_TENANT);
-    let tenant = TenantId::new(tenant).map_err(|error| wrong("tenant_id", error))?;
+    let tenant = fields.tenant_id.map(TenantId::new).transpose();
+    let named = tenant.map_err(|error| wrong("tenant_id", error))?;
+    let shown = said(text("token", fields.token, MAX_CREDENTIAL_CHARS)?);
     let codec = codec(fields.codec.as_deref())?;
     let (supports, binary) = supports(fields.supports.as_deref())?;
     let last_index = fields.last_index.map(|index| within("last_index", index, 0..=MAX_INDEX));
     let last_index = last_index.transpose()?;
     let token = said(text("resume_token", fields.resume_token, MAX_TOKEN_CHARS)?);
     let opening = Opening {
-        tenant,
+        tenant: named.clone().unwrap_or_else(default_tenant),
         address,
         manner: Arc::new(wishes.of_session(codec)?),
         trace_id: said(text("trace_id", fields.trace_id, MAX_WORD_CHARS)?),
@@ -68,7 +68,7 @@ pub(crate) fn decode_init(message: &str, address: IpAddr) -> Result<Init, Refusa
         max_utterance: fields.max_utterance_ms.map(Duration::from_millis),
         resume: token.map(|token| Resume { token, last_index }),
     };
-    Ok(Init { opening, codec, binary })
+    Ok(Init { opening, codec, binary, named, token: shown })
 }
 
 /// Some clients send every field, and those without a value as an empty word.

@@ -101,6 +101,14 @@ pub(crate) fn server_heartbeat(session_id: &str, timestamp: u64, out: &mut Strin
     object.end();
 }
 
+/// `auth_ack`
+pub(crate) fn auth_ack(session_id: &str, expires_ms: Option<u64>, out: &mut String) {
+    let mut object = Object::begin("auth_ack", out);
+    object.text("session_id", session_id);
+    object.maybe_number("expires_ms", expires_ms);
+    object.end();
+}
+
 impl Renderer<'_> {
     /// A message that says of which session it is.
     fn begin<'o>(&self, kind: &str, out: &'o mut String) -> Object<'o> {

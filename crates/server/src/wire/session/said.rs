@@ -17,6 +17,7 @@ use super::framing::duration_of;
 use super::init;
 use super::manner::Wishes;
 use super::{Bound, Said};
+use crate::identity::MAX_TOKEN_CHARS;
 use crate::wire::fields::{
     MAX_DEPTH, MAX_INDEX, MAX_WORD_CHARS, audio_format, deeper_than, invalid, text, within, wrong,
 };
@@ -132,7 +133,9 @@ pub(super) fn kind_of(message: &str) -> Result<Cow<'_, str>, Refusal> {
 pub(super) fn stranger(kind: &str) -> Option<Refusal> {
     let detail = match kind {
         "session_init" | "audio_chunk" | "utterance" | "finalize" | "set_languages" | "cancel"
-        | "client_heartbeat" | "tts_started" | "tts_play_ended" | "session_close" => return None,
+        | "client_heartbeat" | "tts_started" | "tts_play_ended" | "session_close" | "auth" => {
+            return None;
+        }
         kind if kind.starts_with("room_") || kind.starts_with("webrtc_") => {
             "rooms are not served yet".to_owned()
         }
@@ -156,6 +159,11 @@ struct Heartbeat<'a> {
     #[serde(borrow)]
     session_id: Option<Text<'a>>,
     timestamp: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Auth {
+    token: String,
 }
 
 #[derive(Deserialize)]
@@ -203,6 +211,11 @@ impl Bound<'_> {
                 let beat: Heartbeat<'_> = json::read(message).map_err(invalid)?;
                 self.check_session(beat.session_id.as_ref())?;
                 return Ok(Said::Heartbeat { timestamp: beat.timestamp });
+            }
+            "auth" => {
+                let auth: Auth = json::read(message).map_err(invalid)?;
+                let token = text("token", Some(auth.token), MAX_TOKEN_CHARS)?;
+                return Ok(Said::Auth { token: token.unwrap_or_default() });
             }
             "cancel" => {
                 let cancel: Cancel<'_> = json::read(message).map_err(invalid)?;

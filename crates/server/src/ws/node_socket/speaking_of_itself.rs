@@ -7,12 +7,17 @@ use lingua_engine::job::Refusal;
 use lingua_engine::nodes::{Heartbeat, Register};
 
 use super::{Close, Goes, NodeSocket, superseded};
+use crate::identity::{Caller, Role};
 use crate::wire::capability::Abilities;
 use crate::wire::node::{self, AboutItself};
 
 impl NodeSocket {
     /// The node says who it is, for the first time or once more.
     pub(super) async fn register(&mut self, mut said: AboutItself) -> Goes {
+        if let Err(refusal) = self.enter(&said) {
+            self.refuse(&refusal);
+            return Err(Close::new(1008, refusal.detail));
+        }
         let node = match self.name(said.node_id.as_deref()) {
             Ok(node) => node,
             Err(refusal) => return self.offence(refusal),
@@ -25,6 +30,7 @@ impl NodeSocket {
             Ok(read) => read,
             Err(refusal) => return self.offence(refusal),
         };
+        let declaration = self.visitor.pass.caller().narrowed(declaration);
         let out = match &self.outbox {
             Ok(strong) => Some(strong.clone()),
             Err(weak) => weak.upgrade(),
@@ -65,6 +71,31 @@ impl NodeSocket {
         Ok(())
     }
 
+    /// Lets the node in by its token, as the one whose token it is.
+    fn enter(&mut self, said: &AboutItself) -> Result<(), Refusal> {
+        if self.present.connection.is_none() {
+            let now = self.engine.now_ms();
+            self.visitor.enter(Role::Node, said.token.as_deref(), now)?;
+        }
+        match &said.node_id {
+            Some(node) => self.visitor.pass.caller().is_node(node),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a newer token.
+    pub(super) fn renew(&mut self, token: &str) -> Goes {
+        match self.visitor.pass.renew(token, self.engine.now_ms() / 1_000) {
+            Ok(expires) => {
+                let mut ack = String::new();
+                node::auth_ack(expires.map(|s| s * 1_000), &mut ack);
+                self.wire.send(ack);
+                Ok(())
+            }
+            Err(refusal) => self.offence(refusal),
+        }
+    }
+
     /// The name that the node registers under.
     fn name(&self, said: Option<&str>) -> Result<NodeId, Refusal> {
         let invalid = |detail: String| Refusal::new(Code::InvalidMessage, detail);
@@ -77,7 +108,11 @@ impl NodeSocket {
                 Err(invalid(format!("node_id: this connection is {own}'s")))
             }
             (Some(name), _) | (None, Some(name)) => Ok(name),
-            (None, None) => Ok(self.fresh_name()),
+            (None, None) => match self.visitor.pass.caller() {
+                Caller::Anyone => Ok(self.fresh_name()),
+                Caller::Known(known) => NodeId::new(&known.subject)
+                    .map_err(|error| invalid(format!("the token's subject: {error}"))),
+            },
         }
     }
 
@@ -111,7 +146,7 @@ impl NodeSocket {
         // A word about its abilities that cannot be is refused; that it lives is true all the same.
         let (declaration, refusal) = match declared.map(|declared| declared.and_then(checked)) {
             None => (None, None),
-            Some(Ok(declaration)) => (Some(declaration), None),
+            Some(Ok(declaration)) => (Some(self.visitor.pass.caller().narrowed(declaration)), None),
             Some(Err(refusal)) => (None, Some(refusal)),
         };
         self.says_health |= health.is_some();

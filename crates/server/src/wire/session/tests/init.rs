@@ -17,7 +17,8 @@ fn init(more: Value) -> Init {
 
 #[test]
 fn an_existing_client_has_the_defaults() {
-    let Init { opening, codec, binary } = init(json!({ "pairing_code": null, "tenant_id": null,
+    let Init { opening, codec, binary, .. } =
+        init(json!({ "pairing_code": null, "tenant_id": null,
         "dialect": null, "features": null, "supports": null, "mode": null, "auto_langs": null }));
     assert_eq!((opening.tenant.as_str(), opening.address), ("default", HERE));
     assert_eq!((codec, binary), (Codec::Opus, false));
@@ -34,11 +35,11 @@ fn an_existing_client_has_the_defaults() {
 
 #[test]
 fn a_new_client_says_everything_there_is() {
-    let Init { opening, codec, binary } =
+    let Init { opening, codec, binary, .. } =
         init(json!({ "tenant_id": "acme", "mode": "two_way_auto",
         "src_lang": "auto", "lang_a": "en", "lang_b": "zh-CN", "auto_langs": ["en", "zh"],
         "dialect": "d", "features": {"x": {"y": [1]}}, "enable_streaming_asr": true,
-        "partial_update_interval_ms": 500, "trace_id": "t", "token": {"any": "thing"},
+        "partial_update_interval_ms": 500, "trace_id": "t", "token": "eyJ0",
         "resume_token": "r", "last_index": 9, "codec": "pcm16", "pause_ms": 2000,
         "supports": ["binary", "audio_ack", "RESUME", "new"], "max_utterance_ms": 8000 }));
     assert_eq!((opening.tenant.as_str(), opening.trace_id.as_deref()), ("acme", Some("t")));

@@ -1,0 +1,161 @@
+//! Who may call what: asked before a handler is.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use lingua_core::outcome::Code;
+use lingua_engine::Engine;
+use lingua_engine::job::Refusal;
+
+use super::error::{Refused, refused};
+use crate::identity::{Caller, Gate, Role};
+
+/// Who may call a route.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Who {
+    /// Nobody is asked.
+    Everybody,
+    /// Those who have one of these roles.
+    These(&'static [Role]),
+    /// A socket: it is asked in its first message, unless it has shown a token before.
+    Socket(Role),
+    /// Other instances, who know names that nobody else does.
+    Peers,
+}
+
+impl Who {
+    /// Whether it belongs to the administrators' listener, if there is one.
+    pub(crate) fn is_admin(self) -> bool {
+        matches!(self, Who::These([Role::Admin]))
+    }
+}
+
+/// What a guard goes by.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) engine: Engine,
+    pub(crate) who: Who,
+}
+
+/// A token that came in a header.
+#[derive(Clone)]
+pub(crate) struct Shown(pub(crate) Option<Arc<str>>);
+
+/// Lets a request through with its [`Caller`], or refuses it.
+pub(crate) async fn guard(
+    State(guard): State<Guard>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    // Anybody may follow a link to a page.
+    let origin = match guard.who {
+        Who::Everybody => Ok(()),
+        _ => guard.gate.may_come_from(request.headers()),
+    };
+    if let Err(refusal) = origin {
+        return Refused(refusal).into_response();
+    }
+    match guard.who {
+        Who::Everybody | Who::Peers => {}
+        Who::These(roles) => match guard.caller(request.headers(), roles) {
+            Ok(caller) => {
+                request.extensions_mut().insert(caller);
+            }
+            Err(refusal) => return challenge(refusal),
+        },
+        Who::Socket(_) => match token(request.headers()) {
+            Ok(token) => {
+                let shown = Shown(token.map(Arc::from));
+                request.extensions_mut().insert(shown);
+            }
+            Err(refusal) => return challenge(refusal),
+        },
+    }
+    next.run(request).await
+}
+
+impl Guard {
+    fn caller(&self, headers: &HeaderMap, roles: &[Role]) -> Result<Caller, Refusal> {
+        if self.gate.is_open() {
+            return Ok(Caller::Anyone);
+        }
+        let caller = self.gate.caller(token(headers)?, self.engine.now_ms() / 1_000)?;
+        match &caller {
+            Caller::Known(known) if !roles.contains(&known.role) => {
+                let words: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
+                let detail = format!("this is for tokens of the role {}", words.join(" or "));
+                Err(Refusal::new(Code::Forbidden, detail))
+            }
+            _ => Ok(caller),
+        }
+    }
+}
+
+/// What is shown in `Authorization`.
+fn token(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
+    let shown = value.to_str().ok().and_then(|text| text.split_once(' '));
+    match shown {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(Some(token.trim())),
+        _ => Err(Refusal::new(Code::Unauthorized, "Authorization: is Bearer and a token")),
+    }
+}
+
+fn challenge(refusal: Refusal) -> Response {
+    let unauthorized = refusal.code == Code::Unauthorized;
+    let mut answer = Refused(refusal).into_response();
+    if unauthorized {
+        answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    answer
+}
+
+impl Gate {
+    /// Refuses what a page of another site makes a browser send. Whoever is no browser says nothing of
+    /// where they come from, and needs a token all the same.
+    fn may_come_from(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let forbidden = || {
+            let detail =
+                "pages of other sites may not call this; identity.origins names those that may";
+            Err(Refusal::new(Code::Forbidden, detail))
+        };
+        let Some(origin) = headers.get(header::ORIGIN) else {
+            // Simple requests of other sites come without one.
+            let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+            return match site {
+                Some(b"cross-site" | b"same-site") => forbidden(),
+                _ => Ok(()),
+            };
+        };
+        let Ok(origin) = origin.to_str() else { return forbidden() };
+        if self.allows_origin(origin) {
+            return Ok(());
+        }
+        let Some(page) = origin.split_once("://").and_then(|(_, page)| page.parse().ok()) else {
+            return forbidden();
+        };
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()?.parse().ok());
+        let page: Authority = page;
+        let own =
+            host.is_some_and(|host: Authority| host.as_str().eq_ignore_ascii_case(page.as_str()));
+        // Where nobody is asked for a token, a name that somebody made point at this machine must not
+        // do: then the page has to be this machine's by its address.
+        if own && (!self.is_open() || is_this_machine(page.host())) { Ok(()) } else { forbidden() }
+    }
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
+}
+
+/// What is asked of one tenant's caller and cannot be without a tenant.
+pub(crate) fn of_tenant(caller: &Caller) -> Result<lingua_core::TenantId, Refused> {
+    caller.tenant().ok_or_else(|| refused(Code::Forbidden, "the token is no tenant's"))
+}

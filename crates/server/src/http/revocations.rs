@@ -1,0 +1,106 @@
+//! Tokens that are no longer good although they have not expired.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use lingua_core::outcome::Code;
+use lingua_engine::job::Refusal;
+use lingua_store::once::Name;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Door;
+use super::body;
+use super::error::{Answer, Refused, refusals, refused};
+use crate::identity::Role;
+use crate::wire::http::{DONE, Done, invalid};
+
+/// Of the body.
+const BODY_BYTES: usize = 4 << 10;
+
+/// Beyond the longest life of a token: clocks differ.
+const BEYOND: Duration = Duration::from_secs(3_600);
+
+refusals!(Refusals: InvalidMessage, MessageTooLarge, QuotaExceeded, SchedulerDependencyDown);
+
+/// Which tokens: one by its `jti`, or all of a subject that were made until now.
+#[derive(Debug, Deserialize, ToSchema)]
+pub(crate) struct Revocation {
+    /// The token's own name.
+    #[schema(example = "6f0c1e22a4b94d0f8c5d7a1b2e3f4a5b")]
+    jti: Option<String>,
+    /// `session`, `node` or `admin`, with `subject`.
+    #[schema(value_type = Option<String>, example = "node")]
+    role: Option<Role>,
+    /// Whose tokens.
+    #[schema(example = "node-1")]
+    subject: Option<String>,
+}
+
+/// What is revoked.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Revocations {
+    /// `jti:…` or `sub:role:subject:until`, the last in epoch seconds.
+    revoked: Vec<String>,
+}
+
+/// Revoke tokens
+///
+/// All instances turn them away within `identity.recheck_ms`, and close the sockets that were opened
+/// with them.
+#[utoipa::path(
+    post, path = "/api/v1/revocations", operation_id = "revoke_tokens", tag = "admin", request_body = Revocation,
+    responses((status = 200, body = Done), Refusals)
+)]
+pub(crate) async fn revoke(
+    State(door): State<Door>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer<Json<Done>> {
+    let revocation: Revocation = body::json(&headers, body, BODY_BYTES).await?;
+    let now_s = door.engine.now_ms() / 1_000;
+    let mark = match (revocation.jti, revocation.role, revocation.subject) {
+        (Some(jti), None, None) if is_plain(&jti) => format!("jti:{jti}"),
+        (None, Some(role), Some(subject)) if is_plain(&subject) => {
+            format!("sub:{}:{subject}:{now_s}", role.as_str())
+        }
+        _ => {
+            let wrong = "say jti, or role and subject; names are 1 to 64 letters, digits and ._@-";
+            return Err(invalid(wrong).into());
+        }
+    };
+    let mark = Name::new(mark).map_err(|error| invalid(error.to_string()))?;
+    let longest = [Role::Session, Role::Node, Role::Admin].map(|role| door.gate.life_s(role));
+    let keep = Duration::from_secs(longest.into_iter().max().unwrap_or_default()) + BEYOND;
+    let once = &door.engine.store().once;
+    let marked = once.mark(&mark, keep).await.map_err(|error| Refusal::store_down(&error))?;
+    if !marked {
+        let full = "as many are revoked as can be; change the key instead";
+        return Err(refused(Code::QuotaExceeded, full));
+    }
+    let marks = once.marks().await.map_err(|error| Refusal::store_down(&error))?;
+    door.gate.revoke(&marks, now_s);
+    tracing::info!(mark = mark.as_str(), "revoked");
+    Ok(Json(DONE))
+}
+
+/// List what is revoked
+#[utoipa::path(
+    get, path = "/api/v1/revocations", operation_id = "list_revocations", tag = "admin",
+    responses((status = 200, body = Revocations), Refusals)
+)]
+pub(crate) async fn list(State(door): State<Door>) -> Answer<Json<Revocations>> {
+    let marks = door.engine.store().once.marks().await;
+    let marks = marks.map_err(|error| Refused(Refusal::store_down(&error)))?;
+    let mut revoked: Vec<String> = marks.iter().map(|mark| mark.as_str().to_owned()).collect();
+    revoked.sort_unstable();
+    Ok(Json(Revocations { revoked }))
+}
+
+fn is_plain(text: &str) -> bool {
+    let known = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
+    (1..=64).contains(&text.len()) && text.chars().all(known)
+}

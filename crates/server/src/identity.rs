@@ -1,0 +1,101 @@
+//! Who somebody is, by the token that they show.
+//!
+//! - `keys`: the keys that tokens are signed with. `claims`: what a token says.
+//! - `gate`: whether it is good here and now. `sockets`: those who are inside, until it is not.
+//! - `mint`: making tokens, for `lingua token`.
+//!
+//! Without keys the gate is open: everybody is [`Caller::Anyone`] and may do everything, which is for
+//! a machine of one's own. With keys every route has a role, and who does not have it is refused.
+//! Tokens are JWTs signed with Ed25519 and nothing else.
+
+mod keys;
+mod claims;
+mod gate;
+mod sockets;
+mod mint;
+
+pub(crate) use claims::{Credential, Role};
+pub(crate) use gate::{Gate, MAX_TOKEN_CHARS, Rules, follow_revocations};
+pub(crate) use keys::Keys;
+pub(crate) use mint::{Wish, claims_of, make_key, mint};
+pub(crate) use sockets::Pass;
+
+use std::sync::Arc;
+
+use lingua_core::TenantId;
+use lingua_core::node::Declaration;
+use lingua_core::outcome::Code;
+use lingua_engine::job::Refusal;
+
+/// The tenant of those who name none, where nobody is asked.
+pub(crate) const DEFAULT_TENANT: &str = "default";
+
+/// Who calls.
+#[derive(Clone, Debug)]
+pub(crate) enum Caller {
+    /// The gate is open.
+    Anyone,
+    /// Somebody with a token.
+    Known(Arc<Credential>),
+}
+
+impl Caller {
+    /// Whose sessions, jobs and speech they may touch: a tenant's, or everybody's for an
+    /// administrator.
+    pub(crate) fn tenant(&self) -> Option<TenantId> {
+        match self {
+            Caller::Anyone => Some(default_tenant()),
+            Caller::Known(credential) => credential.tenant.clone(),
+        }
+    }
+
+    /// Whether something of this tenant is theirs to see.
+    pub(crate) fn may_see(&self, tenant: &TenantId) -> bool {
+        match self {
+            Caller::Anyone => *tenant == default_tenant(),
+            Caller::Known(credential) if credential.role == Role::Admin => true,
+            Caller::Known(credential) => credential.tenant.as_ref() == Some(tenant),
+        }
+    }
+
+    /// An administrator sees how a job went, and not what was said in it.
+    pub(crate) fn may_read(&self) -> bool {
+        match self {
+            Caller::Anyone => true,
+            Caller::Known(credential) => credential.role != Role::Admin,
+        }
+    }
+
+    /// What a node may be at most: its token says for how many jobs and for whom.
+    pub(crate) fn narrowed(&self, mut declared: Declaration) -> Declaration {
+        if let Caller::Known(credential) = self {
+            let most = credential.max_slots.unwrap_or(u32::MAX);
+            declared.max_slots = declared.max_slots.min(most);
+            declared.tenants = match (declared.tenants, credential.tenants.clone()) {
+                (Some(own), Some(allowed)) => Some(own.intersection(&allowed).cloned().collect()),
+                (own, allowed) => own.or(allowed),
+            };
+        }
+        declared
+    }
+
+    /// Refuses one who speaks for a node that is not theirs.
+    pub(crate) fn is_node(&self, node: &str) -> Result<(), Refusal> {
+        match self {
+            Caller::Anyone => Ok(()),
+            Caller::Known(credential)
+                if credential.role == Role::Node && credential.subject == node =>
+            {
+                Ok(())
+            }
+            Caller::Known(_) => Err(Refusal::new(Code::Forbidden, "the token is another node's")),
+        }
+    }
+}
+
+pub(crate) fn default_tenant() -> TenantId {
+    TenantId::new(DEFAULT_TENANT).expect("within an id's letters")
+}
+
+#[cfg(test)]
+mod tests;

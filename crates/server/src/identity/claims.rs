@@ -1,0 +1,129 @@
+//! What a token says.
+
+use std::collections::BTreeSet;
+
+use lingua_core::limits::MAX_SLOTS;
+use lingua_core::{NodeId, TenantId};
+use serde::{Deserialize, Serialize};
+
+/// What somebody may do.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    /// Hold sessions and hand in jobs, for one tenant.
+    Session,
+    /// Be one node.
+    Node,
+    /// See how everything stands, drain and block nodes, revoke tokens.
+    Admin,
+}
+
+impl Role {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Role::Session => "session",
+            Role::Node => "node",
+            Role::Admin => "admin",
+        }
+    }
+
+    /// What stands in `typ` of the header, so that a token of one kind is never taken for another.
+    pub(super) fn typ(self) -> &'static str {
+        match self {
+            Role::Session => "lingua-session+jwt",
+            Role::Node => "lingua-node+jwt",
+            Role::Admin => "lingua-admin+jwt",
+        }
+    }
+}
+
+/// The claims as they stand in a token. Unknown ones are passed over, as the standard says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Claims {
+    pub(super) iss: String,
+    pub(super) aud: String,
+    pub(super) sub: String,
+    pub(super) jti: String,
+    pub(super) nbf: u64,
+    pub(super) exp: u64,
+    pub(super) role: Role,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tenant: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tenants: Option<BTreeSet<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_slots: Option<u32>,
+}
+
+/// Somebody who showed a good token.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Credential {
+    pub(crate) role: Role,
+    /// A node's id; for others, whatever the issuer calls them.
+    pub(crate) subject: String,
+    /// Whose sessions and jobs; a session's token has one, the others none.
+    pub(crate) tenant: Option<TenantId>,
+    /// Whose jobs a node may hear; everybody's if absent.
+    pub(crate) tenants: Option<BTreeSet<TenantId>>,
+    /// How many jobs a node may have at the same time.
+    pub(crate) max_slots: Option<u32>,
+    pub(crate) jti: String,
+    /// In epoch seconds.
+    pub(crate) not_before: u64,
+    pub(crate) expires: u64,
+}
+
+/// Characters of names in a token.
+const MAX_NAME_CHARS: usize = 64;
+
+impl Credential {
+    /// Reads the claims; what cannot be is told in a word for the log.
+    pub(super) fn of(claims: Claims) -> Result<Self, &'static str> {
+        let plain = |text: &str| {
+            let known = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
+            !text.is_empty() && text.len() <= MAX_NAME_CHARS && text.chars().all(known)
+        };
+        if !plain(&claims.sub) || !plain(&claims.jti) {
+            return Err("malformed");
+        }
+        let tenant = claims.tenant.map(|tenant| TenantId::new(tenant).map_err(|_| "malformed"));
+        let tenant = tenant.transpose()?;
+        let tenants = claims.tenants.map(|tenants| {
+            tenants
+                .into_iter()
+                .map(|tenant| TenantId::new(tenant).map_err(|_| "malformed"))
+                .collect()
+        });
+        let tenants: Option<BTreeSet<TenantId>> = tenants.transpose()?;
+        let fits = match claims.role {
+            Role::Session => tenant.is_some() && tenants.is_none() && claims.max_slots.is_none(),
+            Role::Node => {
+                let slots = claims.max_slots.is_none_or(|most| (1..=MAX_SLOTS).contains(&most));
+                tenant.is_none() && NodeId::new(&claims.sub).is_ok() && slots
+            }
+            Role::Admin => tenant.is_none() && tenants.is_none() && claims.max_slots.is_none(),
+        };
+        if !fits {
+            return Err("malformed");
+        }
+        Ok(Credential {
+            role: claims.role,
+            subject: claims.sub,
+            tenant,
+            tenants,
+            max_slots: claims.max_slots,
+            jti: claims.jti,
+            not_before: claims.nbf,
+            expires: claims.exp,
+        })
+    }
+
+    /// Whether this one is the same somebody: a newer token of theirs may take its place.
+    pub(crate) fn is_same(&self, other: &Credential) -> bool {
+        self.role == other.role
+            && self.subject == other.subject
+            && self.tenant == other.tenant
+            && self.tenants == other.tenants
+            && self.max_slots == other.max_slots
+    }
+}

@@ -1,0 +1,256 @@
+//! Whether a token is good, here and now.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
+use lingua_core::outcome::Code;
+use lingua_engine::Engine;
+use lingua_engine::job::Refusal;
+use lingua_store::once::Name;
+use parking_lot::{Mutex, RwLock};
+
+use super::claims::{Claims, Credential, Role};
+use super::sockets::Sockets;
+use super::{Caller, Keys};
+use crate::config::Config;
+
+/// Characters of a token; ours have some 400.
+pub(crate) const MAX_TOKEN_CHARS: usize = 4_096;
+
+/// Tokens whose signature was found good and need not be checked again.
+const MAX_SEEN: usize = 16_384;
+
+/// What tokens must say. It changes when the configuration is read again.
+#[derive(Clone, Default)]
+pub(crate) struct Rules {
+    pub(crate) keys: Keys,
+    pub(crate) issuer: String,
+    pub(crate) audience: String,
+    pub(crate) session_life_s: u64,
+    pub(crate) node_life_s: u64,
+    pub(crate) admin_life_s: u64,
+    pub(crate) leeway_s: u64,
+    /// Of pages that may call, beside our own.
+    pub(crate) origins: HashSet<String>,
+}
+
+impl Rules {
+    /// Reads the keys that the configuration names.
+    pub(crate) fn read(config: &Config) -> Result<Self, String> {
+        let identity = &config.identity;
+        let keys = Keys::read(&identity.key_files);
+        Ok(Rules {
+            keys: keys.map_err(|why| format!("identity.key_files: {why}"))?,
+            issuer: identity.issuer.clone(),
+            audience: identity.audience.clone(),
+            session_life_s: identity.session_life_s,
+            node_life_s: identity.node_life_s,
+            admin_life_s: identity.admin_life_s,
+            leeway_s: identity.leeway_s,
+            origins: identity.origins.iter().cloned().collect(),
+        })
+    }
+
+    fn life_s(&self, role: Role) -> u64 {
+        match role {
+            Role::Session => self.session_life_s,
+            Role::Node => self.node_life_s,
+            Role::Admin => self.admin_life_s,
+        }
+    }
+}
+
+/// Decides who comes in.
+pub(crate) struct Gate {
+    rules: RwLock<Arc<Rules>>,
+    /// By the token itself. Emptied when the rules change, and when it is full.
+    seen: Mutex<HashMap<String, Arc<Credential>>>,
+    revoked: RwLock<Revoked>,
+    pub(super) sockets: Sockets,
+}
+
+/// What is no longer good although it has not expired.
+#[derive(Clone, Default, PartialEq)]
+struct Revoked {
+    tokens: HashSet<String>,
+    /// Role and subject; tokens from before this second.
+    subjects: HashMap<(Role, String), u64>,
+}
+
+impl Gate {
+    pub(crate) fn new(rules: Rules) -> Arc<Self> {
+        Arc::new(Gate {
+            rules: RwLock::new(Arc::new(rules)),
+            seen: Mutex::default(),
+            revoked: RwLock::default(),
+            sockets: Sockets::default(),
+        })
+    }
+
+    /// One through which everybody may go.
+    pub(crate) fn open() -> Arc<Self> {
+        Gate::new(Rules::default())
+    }
+
+    /// Nobody is asked who they are.
+    pub(crate) fn is_open(&self) -> bool {
+        self.rules.read().keys.is_empty()
+    }
+
+    /// Whether pages of this origin may call.
+    pub(crate) fn allows_origin(&self, origin: &str) -> bool {
+        self.rules.read().origins.contains(origin)
+    }
+
+    /// From now on these rules hold. Who is inside by a key that is gone has to leave.
+    pub(crate) fn replace(&self, rules: Rules, now_s: u64) {
+        *self.rules.write() = Arc::new(rules);
+        self.seen.lock().clear();
+        self.sockets.dismiss(|token| self.check(token, now_s).map(|_| ()));
+    }
+
+    /// Who shows this token.
+    pub(crate) fn caller(&self, token: Option<&str>, now_s: u64) -> Result<Caller, Refusal> {
+        if self.is_open() {
+            return Ok(Caller::Anyone);
+        }
+        let token = token.ok_or_else(|| unauthorized("a token is needed here"))?;
+        self.check(token, now_s).map(Caller::Known)
+    }
+
+    /// Whose token it is, if it is good now.
+    pub(super) fn check(&self, token: &str, now_s: u64) -> Result<Arc<Credential>, Refusal> {
+        let rules = Arc::clone(&self.rules.read());
+        let known = self.seen.lock().get(token).cloned();
+        let credential = match known {
+            Some(credential) => credential,
+            None => {
+                let credential = Arc::new(verify(&rules, token).map_err(|why| {
+                    tracing::debug!(reason = why, "a token is refused");
+                    unauthorized("the token is not good here")
+                })?);
+                let mut seen = self.seen.lock();
+                if seen.len() >= MAX_SEEN {
+                    seen.clear();
+                }
+                seen.insert(token.to_owned(), Arc::clone(&credential));
+                credential
+            }
+        };
+        self.is_good(&rules, &credential, now_s)?;
+        Ok(credential)
+    }
+
+    /// Whether a token that was signed well is good at this moment.
+    fn is_good(&self, rules: &Rules, token: &Credential, now_s: u64) -> Result<(), Refusal> {
+        if now_s + rules.leeway_s < token.not_before {
+            return Err(unauthorized("the token is not good yet"));
+        }
+        if now_s >= token.expires + rules.leeway_s {
+            return Err(unauthorized("the token has expired"));
+        }
+        if self.is_revoked(token) {
+            return Err(unauthorized("the token is revoked"));
+        }
+        Ok(())
+    }
+
+    fn is_revoked(&self, token: &Credential) -> bool {
+        let revoked = self.revoked.read();
+        let key = (token.role, token.subject.clone());
+        revoked.tokens.contains(&token.jti)
+            || revoked.subjects.get(&key).is_some_and(|before| token.not_before <= *before)
+    }
+
+    /// The longest that a token of this role lives.
+    pub(crate) fn life_s(&self, role: Role) -> u64 {
+        self.rules.read().life_s(role)
+    }
+
+    /// Takes over what is revoked; those inside by it have to leave.
+    pub(crate) fn revoke(&self, marks: &[Name], now_s: u64) {
+        let mut revoked = Revoked::default();
+        for mark in marks {
+            match mark.as_str().split(':').collect::<Vec<_>>()[..] {
+                ["jti", jti] => {
+                    revoked.tokens.insert(jti.to_owned());
+                }
+                ["sub", role, subject, before] => {
+                    let role = [Role::Session, Role::Node, Role::Admin]
+                        .into_iter()
+                        .find(|known| known.as_str() == role);
+                    let (Some(role), Ok(before)) = (role, before.parse()) else { continue };
+                    let entry =
+                        revoked.subjects.entry((role, subject.to_owned())).or_insert(before);
+                    *entry = before.max(*entry);
+                }
+                _ => {}
+            }
+        }
+        if *self.revoked.read() == revoked {
+            return self.sockets.dismiss_expired(now_s, self.rules.read().leeway_s);
+        }
+        *self.revoked.write() = revoked;
+        self.sockets.dismiss(|token| self.check(token, now_s).map(|_| ()));
+    }
+}
+
+/// Reads what is revoked from the store, again and again.
+pub(crate) async fn follow_revocations(gate: Arc<Gate>, engine: Engine, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        if gate.is_open() {
+            continue;
+        }
+        let now_s = engine.now_ms() / 1_000;
+        match engine.store().once.marks().await {
+            Ok(marks) => gate.revoke(&marks, now_s),
+            // What was known stays known; tokens still expire.
+            Err(error) => {
+                tracing::debug!(%error, "revoked tokens could not be read");
+                gate.sockets.dismiss_expired(now_s, gate.rules.read().leeway_s);
+            }
+        }
+    }
+}
+
+/// Checks everything of a token that does not change with time.
+fn verify(rules: &Rules, token: &str) -> Result<Credential, &'static str> {
+    if token.len() > MAX_TOKEN_CHARS {
+        return Err("too_long");
+    }
+    let header = decode_header(token).map_err(|_| "garbage")?;
+    let key = header.kid.as_deref().and_then(|kid| rules.keys.get(kid)).ok_or("unknown_key")?;
+    let mut validation = Validation::new(Algorithm::EdDSA);
+    // Times are checked by our own clock, and again for as long as somebody is inside.
+    validation.validate_exp = false;
+    validation.validate_nbf = false;
+    validation.set_required_spec_claims(&["exp", "nbf", "aud", "iss", "sub"]);
+    validation.set_audience(&[&rules.audience]);
+    validation.set_issuer(&[&rules.issuer]);
+    let claims = decode::<Claims>(token, key, &validation).map_err(|error| {
+        use jsonwebtoken::errors::ErrorKind;
+        match error.kind() {
+            ErrorKind::InvalidSignature => "wrong_signature",
+            ErrorKind::InvalidAlgorithm => "wrong_algorithm",
+            ErrorKind::InvalidAudience => "other_audience",
+            ErrorKind::InvalidIssuer => "other_issuer",
+            _ => "malformed",
+        }
+    })?;
+    let claims = claims.claims;
+    if header.typ.as_deref() != Some(claims.role.typ()) {
+        return Err("wrong_type");
+    }
+    let life = claims.exp.checked_sub(claims.nbf).ok_or("malformed")?;
+    if life > rules.life_s(claims.role) {
+        return Err("lives_too_long");
+    }
+    Credential::of(claims)
+}
+
+pub(super) fn unauthorized(detail: &str) -> Refusal {
+    Refusal::new(Code::Unauthorized, detail)
+}

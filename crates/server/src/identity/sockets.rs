@@ -1,0 +1,139 @@
+//! Those who are inside. A token is good for a while, a socket may be open for hours: when the token
+//! ends, so does the socket, unless its owner showed a newer one.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use lingua_engine::job::Refusal;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::Caller;
+use super::claims::Credential;
+use super::gate::{Gate, unauthorized};
+
+/// Who is inside, by a number of their own.
+#[derive(Default)]
+pub(super) struct Sockets {
+    next: AtomicU64,
+    inside: Mutex<HashMap<u64, Inside>>,
+}
+
+struct Inside {
+    token: String,
+    expires: u64,
+    dismiss: oneshot::Sender<Refusal>,
+}
+
+impl Sockets {
+    /// Sends away those whose token is refused by this.
+    pub(super) fn dismiss(&self, check: impl Fn(&str) -> Result<(), Refusal>) {
+        self.remove(|inside| check(&inside.token).err());
+    }
+
+    /// Sends away those whose token has expired.
+    pub(super) fn dismiss_expired(&self, now_s: u64, leeway_s: u64) {
+        let over = |inside: &Inside| now_s >= inside.expires + leeway_s;
+        self.remove(|inside| over(inside).then(|| unauthorized("the token has expired")));
+    }
+
+    fn remove(&self, mut refuse: impl FnMut(&Inside) -> Option<Refusal>) {
+        let mut inside = self.inside.lock();
+        let refused: Vec<(u64, Refusal)> =
+            inside.iter().filter_map(|(number, one)| Some((*number, refuse(one)?))).collect();
+        for (number, refusal) in refused {
+            if let Some(one) = inside.remove(&number) {
+                // Its socket may have ended in this moment.
+                let _ = one.dismiss.send(refusal);
+            }
+        }
+    }
+}
+
+/// What a socket holds as long as its owner may be there.
+pub(crate) struct Pass {
+    gate: Arc<Gate>,
+    caller: Caller,
+    /// Of one who is watched.
+    watched: Option<(u64, oneshot::Receiver<Refusal>)>,
+}
+
+impl Pass {
+    /// For a socket whose owner has shown nothing yet.
+    pub(crate) fn none(gate: Arc<Gate>) -> Self {
+        Pass { gate, caller: Caller::Anyone, watched: None }
+    }
+
+    /// Who it is.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Lets in who shows this token, as [`Gate::caller`] does, and watches over them.
+    pub(crate) fn show(&mut self, token: Option<&str>, now_s: u64) -> Result<(), Refusal> {
+        let caller = self.gate.caller(token, now_s)?;
+        self.forget();
+        if let (Caller::Known(credential), Some(token)) = (&caller, token) {
+            self.watched = Some(self.watch(credential, token));
+        }
+        self.caller = caller;
+        Ok(())
+    }
+
+    /// Takes a newer token of the same owner; says until when it is good, in epoch seconds.
+    pub(crate) fn renew(&mut self, token: &str, now_s: u64) -> Result<Option<u64>, Refusal> {
+        let Caller::Known(known) = &self.caller else { return Ok(None) };
+        let Caller::Known(newer) = self.gate.caller(Some(token), now_s)? else { return Ok(None) };
+        if !newer.is_same(known) {
+            let other = "the token is another one's than the one that opened this socket";
+            return Err(unauthorized(other));
+        }
+        self.forget();
+        self.watched = Some(self.watch(&newer, token));
+        let expires = newer.expires;
+        self.caller = Caller::Known(newer);
+        Ok(Some(expires))
+    }
+
+    fn watch(&self, credential: &Credential, token: &str) -> (u64, oneshot::Receiver<Refusal>) {
+        let sockets = &self.gate.sockets;
+        let number = sockets.next.fetch_add(1, Ordering::Relaxed);
+        let (dismiss, dismissed) = oneshot::channel();
+        let inside = Inside { token: token.to_owned(), expires: credential.expires, dismiss };
+        sockets.inside.lock().insert(number, inside);
+        (number, dismissed)
+    }
+
+    fn forget(&mut self) {
+        if let Some((number, _)) = self.watched.take() {
+            self.gate.sockets.inside.lock().remove(&number);
+        }
+    }
+
+    /// Resolves when its owner has to leave.
+    pub(crate) fn poll_dismissed(&mut self, cx: &mut Context<'_>) -> Poll<Refusal> {
+        let Some((_, dismissed)) = &mut self.watched else { return Poll::Pending };
+        match Pin::new(dismissed).poll(cx) {
+            Poll::Ready(Ok(refusal)) => {
+                self.watched = None;
+                Poll::Ready(refusal)
+            }
+            Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// The same as a future.
+    pub(crate) async fn dismissed(&mut self) -> Refusal {
+        std::future::poll_fn(|cx| self.poll_dismissed(cx)).await
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}

@@ -1,0 +1,60 @@
+//! SIGHUP: the configuration is read again, and what may change does.
+//!
+//! A configuration that is refused changes nothing: the scheduler goes on with what it has, and says
+//! why. Files that the configuration names are read again too, also if their names are the same.
+
+use std::sync::Arc;
+
+use lingua_engine::Engine;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::config::{Asked, Config, changes};
+use crate::identity::{Gate, Rules};
+
+/// What follows the configuration while the scheduler runs.
+pub(crate) struct Reload {
+    pub(crate) asked: Asked,
+    pub(crate) config: Config,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) engine: Engine,
+}
+
+impl Reload {
+    /// Listens from now on, until the process ends.
+    pub(crate) fn listen(self) {
+        let hangups = signal(SignalKind::hangup());
+        let hangups = hangups.expect("the runtime was built with its signal driver");
+        lingua_engine::tasks::spawn("SIGHUP", self.follow(hangups));
+    }
+
+    async fn follow(mut self, mut hangups: Signal) {
+        while hangups.recv().await.is_some() {
+            if let Err(why) = self.again() {
+                tracing::error!("nothing is changed: {why}");
+            }
+        }
+    }
+
+    fn again(&mut self) -> Result<(), String> {
+        let loaded = self.asked.load(std::env::vars()).map_err(|problems| problems.to_string())?;
+        let rules = Rules::read(&loaded.config)?;
+        if self.gate.is_open() != rules.keys.is_empty() {
+            return Err("whether tokens are asked for is decided at the start".to_owned());
+        }
+        let keys = rules.keys.names().join(", ");
+        self.gate.replace(rules, self.engine.now_ms() / 1_000);
+        let changes = changes(&self.config, &loaded.config);
+        for change in &changes.now {
+            tracing::info!(change, "changed");
+        }
+        for change in &changes.after_a_restart {
+            tracing::warn!(
+                change,
+                "changed in the configuration, and takes effect after a restart"
+            );
+        }
+        tracing::info!(changes = changes.now.len(), keys, "the configuration was read again");
+        self.config = loaded.config;
+        Ok(())
+    }
+}
