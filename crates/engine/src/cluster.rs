@@ -205,7 +205,7 @@ impl Cluster {
             } else {
                 if !self.apart.lock().contains(&peer.instance) {
                     tracing::warn!(
-                        peer = %peer.instance, address, wire = %wire,
+                        instance.id = %peer.instance.id, address, wire = %wire,
                         "an instance of another version is left alone; its nodes get nothing from here"
                     );
                 }

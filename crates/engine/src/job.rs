@@ -274,6 +274,12 @@ pub(crate) fn is_fault(code: &str) -> bool {
     code != Code::ModelNotAvailable.as_str() && !code.starts_with("DUPLICATE_")
 }
 
+/// A code of a node's own that may be passed on and logged.
+pub(crate) fn is_code(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+}
+
 /// Why work is refused or ends without a result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {

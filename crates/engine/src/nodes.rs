@@ -38,7 +38,7 @@ use tokio::time::Instant;
 
 use crate::cluster::remote::Outbox;
 use crate::dispatch::{JobEvent, Waiting};
-use crate::job::{Refusal, ToNode};
+use crate::job::{Refusal, ToNode, is_code};
 use crate::shared::Shared;
 use state::{Inner, Link, Running};
 use trust::Trust;
@@ -421,7 +421,9 @@ impl Nodes {
     pub fn note_error(&self, from: &Connection, code: &str, message: &str) {
         self.shared.metrics.node_errors.inc();
         let text: String = format!("{code}: {message}").chars().take(256).collect();
-        tracing::warn!(node.id = %from.node.id, error = text, "a node reports an error");
+        // Its message may quote what was said: it is shown to administrators, and logged nowhere.
+        let reason = if is_code(code) { code } else { "not a code" };
+        tracing::warn!(node.id = %from.node.id, reason, "a node reports an error");
         Arc::make_mut(&mut from.node.lock().detail).last_error = Some(text);
     }
 

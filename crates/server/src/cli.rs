@@ -6,14 +6,18 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use lingua_store::redis::OpenError;
 
+use crate::telemetry::LogFormat;
+
 mod chaos;
 mod demo;
+mod observing;
 mod serve;
 mod speakers;
 mod token;
 
 pub(crate) use chaos::{Chaos, Part as ChaosPart, Run as ChaosRun, Share as ChaosShare};
 pub(crate) use demo::Demo;
+pub(crate) use observing::Observing;
 pub(crate) use serve::{ConfigPart, Serve};
 pub(crate) use speakers::{Load, Speak};
 pub(crate) use token::{Token, TokenInspect, TokenKey, TokenMint, TokenRevoke};
@@ -362,8 +366,11 @@ impl Failure {
     }
 
     #[allow(clippy::print_stderr, reason = "the one place that tells a person why it ended")]
-    pub(crate) fn report(self) -> ExitCode {
-        eprintln!("lingua: {}", self.sentence);
+    pub(crate) fn report(self, format: LogFormat) -> ExitCode {
+        match format {
+            LogFormat::Human => eprintln!("lingua: {}", self.sentence),
+            LogFormat::Json => tracing::error!(exit_code = self.code, "{}", self.sentence),
+        }
         ExitCode::from(self.code)
     }
 }

@@ -44,16 +44,19 @@ use tokio::sync::watch;
 pub use crate::demo::balancer::{Balancer, Health};
 /// The calls by method and path, and who may make them.
 pub use crate::http::calls;
+use crate::telemetry::LogFormat;
 use crate::workers::Places;
 
 /// The whole command line tool.
 pub fn run() -> ExitCode {
     let command = cli::Cli::parse().into_command();
-    telemetry::start(match command {
+    let (unless_said, format) = match &command {
         // What happens in there is shown otherwise.
-        cli::Command::Demo(_) => "error",
-        _ => "info",
-    });
+        cli::Command::Demo(_) => ("error", LogFormat::Human),
+        cli::Command::Serve(options) => ("info", options.observing.log_format),
+        _ => ("info", LogFormat::Human),
+    };
+    let logs = telemetry::start(unless_said, format);
     let outcome = match command {
         cli::Command::Serve(options) => app::serve(options),
         cli::Command::Config { what } => config::run(&what),
@@ -78,9 +81,10 @@ pub fn run() -> ExitCode {
         }
         cli::Command::Bench { what: cli::Bench::BareSockets } => bench::sessions::bare(),
     };
+    logs.end();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(format),
     }
 }
 

@@ -1,18 +1,88 @@
 //! Logs: to standard error, `LINGUA_LOG` says how much.
+//!
+//! `repeats`: a line that comes too often is held back, and how often is told.
+
+mod repeats;
 
 use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Duration;
 
-use tracing_subscriber::EnvFilter;
+use lingua_store::Clock;
+use tracing_subscriber::filter::{Directive, EnvFilter, LevelFilter};
+use tracing_subscriber::layer::{Filter, Layered, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry};
+
+use repeats::{HELD_TARGET, Repeats};
+
+/// How logs are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    Human,
+    Json,
+}
+
+/// How often it is looked whether something that was held back is to be told.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The logs of this process.
+pub(crate) struct Logs(Arc<Repeats>);
 
 /// Starts logging, as much as this unless `LINGUA_LOG` says otherwise. Results of commands go to
 /// standard output, logs never do.
-pub(crate) fn start(unless_said: &str) {
+pub(crate) fn start(unless_said: &str, format: LogFormat) -> Logs {
     let filter =
         EnvFilter::try_from_env("LINGUA_LOG").unwrap_or_else(|_| EnvFilter::new(unless_said));
+    let repeats = Arc::new(Repeats::new(Clock::system()));
+    let limit: Arc<dyn Filter<Chosen> + Send + Sync> = Arc::clone(&repeats) as _;
+    let lines = match format {
+        LogFormat::Human => human().with_filter(limit).boxed(),
+        LogFormat::Json => json().with_filter(limit).boxed(),
+    };
+    tracing_subscriber::registry().with(filter.add_directive(told())).with(lines).init();
+    if format == LogFormat::Json {
+        // A panic is a line like any other.
+        std::panic::set_hook(Box::new(|panic| {
+            let at = panic.location().map(ToString::to_string).unwrap_or_default();
+            let payload = panic.payload();
+            let text = payload.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+            tracing::error!(at, reason = text.unwrap_or_default(), "a panic");
+        }));
+    }
+    let told = Arc::clone(&repeats);
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(LOOK);
+            told.tell_due();
+        }
+    });
+    Logs(repeats)
+}
+
+impl Logs {
+    /// Tells what is held back, before the process ends.
+    pub(crate) fn end(self) {
+        self.0.tell_all();
+    }
+}
+
+/// Whatever else is filtered: what was held back was let through by the filter before.
+fn told() -> Directive {
+    format!("{HELD_TARGET}=trace").parse().unwrap_or_else(|_| LevelFilter::INFO.into())
+}
+
+/// What `LINGUA_LOG` asks for.
+type Chosen = Layered<EnvFilter, Registry>;
+
+fn human() -> impl Layer<Chosen> {
     let colours = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(colours)
-        .with_writer(std::io::stderr)
-        .init();
+    tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(std::io::stderr)
+}
+
+/// Fields stand beside `timestamp`, `level`, `target` and `message`: they are dotted or plain words
+/// of our own, and none has one of these names.
+fn json() -> impl Layer<Chosen> {
+    tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)
 }

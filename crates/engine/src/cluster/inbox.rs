@@ -60,7 +60,7 @@ impl Cluster {
             Ok((words, unknown)) => {
                 self.shared.metrics.bus_received(words.len() as u64);
                 if unknown > 0 {
-                    tracing::debug!(from = %delivery.from, unknown, "words of another version");
+                    tracing::debug!(instance.id = %delivery.from.id, unknown, "words of another version");
                 }
                 // Counted by the store's clock, since it was sent.
                 let age = LIVE_FOR.saturating_sub(delivery.live_for);
@@ -68,7 +68,9 @@ impl Cluster {
                     self.on_word(&delivery.from, word, age);
                 }
             }
-            Err(error) => tracing::warn!(from = %delivery.from, %error, "an envelope is no use"),
+            Err(error) => {
+                tracing::warn!(instance.id = %delivery.from.id, %error, "an envelope is no use")
+            }
         }
     }
 
@@ -139,7 +141,7 @@ impl Cluster {
                 _ if unwanted => cluster.nodes.unsent_for(&from, &remote),
                 Ok(audio) => cluster.put_on_node(&from, remote, audio, send_by),
                 Err(error) => {
-                    tracing::info!(from = %from, error, "the speech of a job could not be fetched");
+                    tracing::info!(instance.id = %from.id, error, "the speech of a job could not be fetched");
                     cluster.nodes.unsent_for(&from, &remote);
                     cluster.not_sent(&from, &remote);
                 }
@@ -231,7 +233,7 @@ impl Cluster {
             let event = match body {
                 Ok(body) => JobEvent::Result { attempt, result: Box::new(result.with(body)) },
                 Err(error) => {
-                    tracing::info!(from = %from, error, "a result could not be fetched");
+                    tracing::info!(instance.id = %from.id, error, "a result could not be fetched");
                     JobEvent::Dropped { attempt }
                 }
             };
@@ -279,7 +281,7 @@ impl Cluster {
             let Ok(orphans) = self.shared.store.bus.orphans().await else { continue };
             for dead in orphans.into_iter().filter(|dead| *dead != self.shared.instance) {
                 if let Err(error) = self.inherit_one(&dead).await {
-                    tracing::debug!(dead = %dead, %error, "an inbox is inherited later");
+                    tracing::debug!(instance.id = %dead.id, %error, "an inbox is inherited later");
                 }
             }
         }

@@ -163,14 +163,16 @@ impl Post {
         match self.store.bus.send(to, &envelope).await {
             Ok(Posting::Posted) => return self.metrics.bus_sent(words.len() as u64),
             Ok(Posting::Gone) => {
-                tracing::debug!(to = %to, "an instance is gone");
+                tracing::debug!(instance.id = %to.id, "an instance is gone");
                 // Heard of a moment before the next look at who is there.
                 if self.addresses.write().remove(to).is_some() {
                     let _ = self.bounced.try_send(Returned::Gone);
                 }
             }
-            Ok(Posting::Full) => tracing::warn!(to = %to, "the inbox of an instance is full"),
-            Err(error) => tracing::debug!(to = %to, %error, "words were not delivered"),
+            Ok(Posting::Full) => {
+                tracing::warn!(instance.id = %to.id, "the inbox of an instance is full")
+            }
+            Err(error) => tracing::debug!(instance.id = %to.id, %error, "words were not delivered"),
         }
         for word in words {
             self.metrics.bus_bounced();

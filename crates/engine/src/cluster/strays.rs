@@ -164,7 +164,7 @@ impl Cluster {
                 PeerEnded::Done { body } => match cluster.borrow(&from, &body).await {
                     Ok(body) => Ended::Done(body),
                     Err(error) => {
-                        tracing::info!(from = %from, error, "a result could not be fetched");
+                        tracing::info!(instance.id = %from.id, error, "a result could not be fetched");
                         let detail = "the result could not be fetched";
                         Ended::Failed(Refusal::new(Code::NodeUnavailable, detail))
                     }

@@ -22,7 +22,7 @@ use super::registry::{Job, View};
 use super::slot::Slot;
 use super::{Dispatcher, JobEvent};
 use crate::cluster::Stray;
-use crate::job::{Ended, JobSpec, NodeResult, Refusal, Reject, ToNode, is_fault};
+use crate::job::{Ended, JobSpec, NodeResult, Refusal, Reject, ToNode, is_code, is_fault};
 use crate::nodes::Supports;
 use crate::sessions::mail::JobNews;
 use crate::snapshot::view::Failure;
@@ -652,8 +652,9 @@ impl Run {
         metrics.job_seconds.observe(self.began.elapsed().as_secs_f64());
         if let Ended::Failed(refusal) = &ended {
             tracing::info!(
-                job.id = %self.job.id, attempts = self.dispatches, reason = refusal.code_text(),
-                elapsed_ms = millis(self.began.elapsed()), "job failed"
+                session.id = %self.spec.session.session(), job.id = %self.job.id,
+                pair = %self.spec.need.route, attempts = self.dispatches,
+                reason = refusal.code_text(), elapsed_ms = millis(self.began.elapsed()), "job failed"
             );
             self.note_failure(refusal.code_text());
         }
@@ -759,10 +760,4 @@ fn ended_attempt(view: &mut View, number: u32, now_ms: u64, outcome: &str) {
         attempt.ended_ms = Some(now_ms);
         attempt.outcome = Some(outcome.to_owned());
     }
-}
-
-/// A code of a node's own that may be passed on.
-fn is_code(text: &str) -> bool {
-    (1..=64).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }

@@ -311,9 +311,11 @@ async fn call(
         if answer.starts_with(b"HTTP/1.1 200") && !contains(&answer, b"\"error\":{") {
             done += 1;
         } else {
-            let text = String::from_utf8_lossy(&answer).into_owned();
             if errors.fetch_add(1, Ordering::Relaxed) == 0 {
-                tracing::error!(answer = text, "a job did not come back");
+                // Its first line alone: what follows may hold what was said.
+                let head = answer.split(|byte| *byte == b'\r').next().unwrap_or_default();
+                let status = String::from_utf8_lossy(head);
+                tracing::error!(reason = &*status, "a job did not come back");
             }
         }
         latency.record(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX))?;

@@ -290,7 +290,7 @@ impl NodeSocket {
     fn refuse(&mut self, refusal: &Refusal) {
         tracing::debug!(
             node.id = self.present.name(),
-            code = refusal.code.as_str(),
+            reason = refusal.code.as_str(),
             "a node's message is refused"
         );
         let mut text = String::new();

@@ -72,7 +72,7 @@ pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer, visitor
     line.manner = Some(Arc::clone(&init.opening.manner));
     line.framer = Framer::new(init.codec);
     if let Err(refused) = engine.sessions.open(init.opening, Box::new(line)).await {
-        tracing::debug!(code = refused.refusal.code.as_str(), "a session is refused");
+        tracing::debug!(reason = refused.refusal.code.as_str(), "a session is refused");
         refused.end().await;
     }
 }

@@ -3,7 +3,9 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -18,7 +20,19 @@ pub struct Lingua {
 impl Lingua {
     /// Starts it and waits for its three lines.
     pub fn start(args: &[&str]) -> Self {
-        let mut child = command(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        Lingua::of(command(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// The same with these settings, and all that it logs until it ends.
+    pub fn logged(args: &[&str], settings: &[(&str, &str)]) -> (Self, Log) {
+        let mut command = command(args);
+        command.envs(settings.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let log = Log::of(child.stderr.take().unwrap());
+        (Lingua::of(child), log)
+    }
+
+    fn of(mut child: Child) -> Self {
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let greeting: Vec<String> = stdout.lines().take(3).map(Result::unwrap).collect();
         let address = greeting.first().and_then(|line| line.split("http://").nth(1)).unwrap_or("");
@@ -49,6 +63,37 @@ impl Drop for Lingua {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// What a process logs.
+pub struct Log {
+    text: Arc<Mutex<String>>,
+    reader: JoinHandle<()>,
+}
+
+impl Log {
+    fn of(stderr: ChildStderr) -> Self {
+        let text = Arc::<Mutex<String>>::default();
+        let written = Arc::clone(&text);
+        let reader = std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines() {
+                let mut text = written.lock().unwrap();
+                text.push_str(&line.unwrap());
+                text.push('\n');
+            }
+        });
+        Log { text, reader }
+    }
+
+    pub fn so_far(&self) -> String {
+        self.text.lock().unwrap().clone()
+    }
+
+    /// All of it, once the process has ended.
+    pub fn all(self) -> String {
+        self.reader.join().unwrap();
+        self.text.lock().unwrap().clone()
     }
 }
 
