@@ -7,7 +7,7 @@
 //! - [`registry`]: the jobs of this instance. `run`: the life of one. `placing`: how it gets onto a
 //!   node. `slot`: what it holds there.
 //! - `waiting`: the lines of jobs for which all is full.
-//! - `gaps`: missing models. `conversations`: who heard what. `demand`: what was
+//! - `traced`: its spans. `gaps`: missing models. `conversations`: who heard what. `demand`: what was
 //!   asked for in vain. `sweep`: jobs whose instance
 //!   died.
 
@@ -19,6 +19,7 @@ mod registry;
 mod run;
 mod slot;
 mod sweep;
+mod traced;
 mod waiting;
 
 pub use registry::{AttemptView, Job, View};

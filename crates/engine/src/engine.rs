@@ -29,6 +29,7 @@ use crate::shared::Shared;
 use crate::snapshot::Board;
 use crate::snapshot::failures::Failures;
 use crate::tasks;
+use crate::trace::{Span, Tracer};
 
 /// One scheduler process. Cheap to clone; the last clone ends its clockwork.
 #[derive(Clone)]
@@ -106,6 +107,7 @@ impl Engine {
             post,
             strays,
             failures: Failures::default(),
+            tracer: std::sync::OnceLock::new(),
         });
         let nodes = Arc::new(Nodes::new(Arc::clone(&shared), Arc::clone(&waiting)));
         let jobs = Arc::new(Dispatcher::new(Arc::clone(&shared), Arc::clone(&nodes), waiting));
@@ -221,6 +223,14 @@ impl Engine {
     /// Its metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.shared.metrics
+    }
+
+    /// Traces this share of all conversations from now on, and those of callers who trace
+    /// themselves. The spans come out here; `None` if somebody reads them already.
+    pub fn trace(&self, share: f64) -> Option<mpsc::Receiver<Span>> {
+        let Shared { metrics, clock, chance, tracer, .. } = &*self.shared;
+        let (made, spans) = Tracer::new(share, Arc::clone(metrics), clock, *chance);
+        tracer.set(Arc::new(made)).is_ok().then_some(spans)
     }
 
     /// Epoch milliseconds.

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::cluster::remote::Ears;
 use crate::dispatch::JobEvent;
 use crate::sessions::mail::Observer;
+use crate::trace::Context;
 
 /// JSON that passes through as it is.
 pub type Json = Arc<RawValue>;
@@ -48,6 +49,8 @@ pub struct JobSpec {
     pub work: Arc<Work>,
     /// From now to its deadline.
     pub deadline_in: Duration,
+    /// The trace that it is a part of, by its caller's word or its session's.
+    pub trace: Option<Context>,
     /// Who wants to hear what becomes of it: the session that it belongs to.
     pub observer: Option<Observer>,
 }
@@ -131,6 +134,8 @@ pub struct Assign {
     /// Not to be sent later: whoever has the job gives this attempt up then, and its slot may be
     /// another's soon after.
     pub send_by: Instant,
+    /// The span that the node's own are a part of, as a `traceparent`.
+    pub traceparent: Option<String>,
     /// What is to be done.
     pub work: Arc<Work>,
     /// Whom to tell that it is on the wire.

@@ -11,6 +11,7 @@
 //! - [`cluster`]: other instances. `leader`: what one instance does for all, `janitor` among it.
 //! - [`audio`]: audio handed in ahead of its job.
 //! - [`explain`]: why things are as they are. [`snapshot`]: how everything stands, for many readers.
+//! - [`trace`]: what became of one utterance, step by step.
 //! - [`fleet`], [`secret`], [`metrics`]: what they share.
 //! - [`tasks`], [`chance`]: the one way to start a task, the one door for randomness.
 
@@ -26,6 +27,7 @@ mod janitor;
 pub mod audio;
 pub mod explain;
 pub mod snapshot;
+pub mod trace;
 pub mod fleet;
 pub mod secret;
 pub mod metrics;

@@ -74,6 +74,7 @@ pub struct Metrics {
     resumed: By,
     opened: By,
     bus: By,
+    spans: By,
     pub(crate) peers: Gauge,
     pub(crate) peers_apart: Gauge,
     leader: Family<Labels, Gauge>,
@@ -243,6 +244,11 @@ impl Default for Metrics {
                 "Words between instances: sent, received, or bounced for want of a receiver",
                 By::default()
             ),
+            spans: metric!(
+                "spans",
+                "Spans of traces: exported, dropped on the way, or refused by the collector",
+                By::default()
+            ),
             peers: metric!("peers", "Other instances that are alive", Gauge::default()),
             peers_apart: metric!(
                 "peers_apart",
@@ -332,6 +338,11 @@ impl Metrics {
 
     pub(crate) fn bus_bounced(&self) {
         self.bus.get_or_create(&[("what", "bounced")]).inc();
+    }
+
+    /// What became of so many spans: `exported`, `dropped` or `refused`.
+    pub fn spans(&self, outcome: &'static str, count: u64) {
+        self.spans.get_or_create(&[("outcome", outcome)]).inc_by(count);
     }
 
     pub(crate) fn leads(&self, task: &'static str, leads: bool) {

@@ -118,6 +118,18 @@ impl Secret {
         *hasher.finalize().as_bytes().first_chunk().expect("a hash has 32 bytes")
     }
 
+    /// A number of the session's own, to choose sessions by: the same on every instance, and nobody
+    /// can pick a name for its number.
+    pub fn lot(&self, session: &SessionKey) -> u64 {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key());
+        hasher.update(b"lot");
+        hasher.update(session.tag().as_str().as_bytes());
+        hasher.update(session.session().as_str().as_bytes());
+        u64::from_le_bytes(
+            *hasher.finalize().as_bytes().first_chunk().expect("a hash has 32 bytes"),
+        )
+    }
+
     /// A mark on `text` that only holders of the secret can make.
     pub fn sign(&self, text: &str) -> String {
         mark(&self.key(), text)

@@ -1,8 +1,9 @@
 //! What every service of one engine has in common.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use lingua_core::SessionKey;
 use lingua_store::{Backend, Clock, Instance};
 use tokio::sync::mpsc;
 
@@ -14,6 +15,7 @@ use crate::metrics::Metrics;
 use crate::secret::Secret;
 use crate::settings::Settings;
 use crate::snapshot::failures::Failures;
+use crate::trace::{Context, Kind, Live, Tracer};
 
 /// What every service of one engine has in common.
 pub(crate) struct Shared {
@@ -32,9 +34,32 @@ pub(crate) struct Shared {
     pub strays: mpsc::Sender<Stray>,
     /// Jobs that ended badly lately.
     pub failures: Failures,
+    /// Unset while nobody traces.
+    pub tracer: OnceLock<Arc<Tracer>>,
 }
 
 impl Shared {
+    /// Begins the trace of something that a client asks for: if the client's own says so, or else if
+    /// its conversation is among those that are traced.
+    pub fn trace(
+        &self,
+        (name, kind): (&'static str, Kind),
+        caller: Option<Context>,
+        session: &SessionKey,
+    ) -> Option<Live> {
+        let tracer = self.tracer.get()?;
+        let traced = match caller {
+            Some(caller) => caller.sampled,
+            None => tracer.chooses(session, &self.secret),
+        };
+        traced.then(|| {
+            let mut live = tracer.begin(name, kind, caller);
+            live.note("session.id", session.session().as_str());
+            live.note("instance.id", self.instance.id.as_str());
+            live
+        })
+    }
+
     /// Waits for a store that is down; says whether it is up.
     pub async fn store_up_within(&self, wait: Duration) -> bool {
         let mut status = self.store.status.clone();

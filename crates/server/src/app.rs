@@ -17,16 +17,15 @@ use crate::cli::{Failure, Serve};
 use crate::config::{Config, Loaded};
 use crate::http::Door;
 use crate::identity::{Gate, Rules, follow_revocations};
+use crate::otlp::{Exporter, Pace};
 use crate::peers::Peers;
 use crate::reload::Reload;
 use crate::shutdown::Signals;
 use crate::workers::Workers;
 
 /// Runs the scheduler until a signal ends it.
-pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
-    let asked = options.settings.asked();
-    let loaded = asked.load(std::env::vars())?;
-    let Loaded { config, strangers, .. } = &loaded;
+pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
+    let Loaded { config, strangers, .. } = loaded;
     for stranger in strangers {
         tracing::warn!("{stranger}");
     }
@@ -68,18 +67,26 @@ pub(crate) fn serve(options: Serve) -> Result<(), Failure> {
         // Before the greeting: whoever has read it may already send a signal.
         let signals = Signals::listen();
         let reload = Reload {
-            asked,
+            asked: options.settings.asked(),
             config: config.clone(),
             gate: Arc::clone(&gate),
             engine: engine.clone(),
         };
         reload.listen();
         greet(address, admin.as_ref(), &gate, engine.store());
+        let exporter = config.main.otlp.clone().and_then(|to| {
+            let share = config.main.trace_share;
+            tracing::info!(collector = %to, share, "conversations are traced");
+            Exporter::start(&engine, to, share, Pace::default())
+        });
         let workers = Workers::start(threads(config))?;
         let stop = signals.stop(engine.clone());
         let door = Door::new(engine.clone(), Arc::clone(&gate));
         crate::serve_on(socket, admin, door, engine, &workers.places(), stop).await;
         workers.end();
+        if let Some(exporter) = exporter {
+            exporter.end().await;
+        }
         Ok(())
     })
 }

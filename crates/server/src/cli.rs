@@ -10,14 +10,12 @@ use crate::telemetry::LogFormat;
 
 mod chaos;
 mod demo;
-mod observing;
 mod serve;
 mod speakers;
 mod token;
 
 pub(crate) use chaos::{Chaos, Part as ChaosPart, Run as ChaosRun, Share as ChaosShare};
 pub(crate) use demo::Demo;
-pub(crate) use observing::Observing;
 pub(crate) use serve::{ConfigPart, Serve};
 pub(crate) use speakers::{Load, Speak};
 pub(crate) use token::{Token, TokenInspect, TokenKey, TokenMint, TokenRevoke};

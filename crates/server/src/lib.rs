@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`identity`] (who may do what), [`app`] (the life of `lingua serve`),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
-//! [`telemetry`], [`bench`], the commands [`probe`], [`node`], [`hand_in`], [`speak`], [`load`] and
+//! [`otlp`], [`telemetry`], [`bench`], the commands [`probe`], [`node`], [`hand_in`], [`speak`], [`load`] and
 //! [`chaos`], and [`demo`], which has a part of each.
 //!
 //! It is a library with a binary of three lines, so that tests and the binary go through one door:
@@ -20,6 +20,7 @@ mod peers;
 mod wire;
 mod shutdown;
 mod reload;
+pub mod otlp;
 mod telemetry;
 mod bench;
 mod token;
@@ -50,15 +51,27 @@ use crate::workers::Places;
 /// The whole command line tool.
 pub fn run() -> ExitCode {
     let command = cli::Cli::parse().into_command();
-    let (unless_said, format) = match &command {
-        // What happens in there is shown otherwise.
-        cli::Command::Demo(_) => ("error", LogFormat::Human),
-        cli::Command::Serve(options) => ("info", options.observing.log_format),
-        _ => ("info", LogFormat::Human),
+    // Of a scheduler the configuration says how it logs, also that the configuration is refused.
+    let settings = match &command {
+        cli::Command::Serve(options) => Some(options.settings.asked().load(std::env::vars())),
+        _ => None,
     };
-    let logs = telemetry::start(unless_said, format);
+    let (level, format) = match (&command, &settings) {
+        (_, Some(Ok(loaded))) => (loaded.config.log.level.clone(), loaded.config.log.format),
+        (cli::Command::Serve(options), _) => {
+            ("info".to_owned(), options.settings.log_format.unwrap_or(LogFormat::Human))
+        }
+        // What happens in there is shown otherwise.
+        (cli::Command::Demo(_), _) => ("error".to_owned(), LogFormat::Human),
+        _ => ("info".to_owned(), LogFormat::Human),
+    };
+    let logs = telemetry::start(&level, format);
     let outcome = match command {
-        cli::Command::Serve(options) => app::serve(options),
+        cli::Command::Serve(options) => match settings {
+            Some(Err(problems)) => Err(problems.into()),
+            Some(Ok(loaded)) => app::serve(&options, &loaded),
+            None => Ok(()),
+        },
         cli::Command::Config { what } => config::run(&what),
         cli::Command::Token { what } => token::run(&what),
         cli::Command::Demo(options) => demo::run(&options),

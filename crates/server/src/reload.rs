@@ -10,6 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{Asked, Config, changes};
 use crate::identity::{Gate, Rules};
+use crate::telemetry;
 
 /// What follows the configuration while the scheduler runs.
 pub(crate) struct Reload {
@@ -41,6 +42,7 @@ impl Reload {
         if self.gate.is_open() != rules.keys.is_empty() {
             return Err("whether tokens are asked for is decided at the start".to_owned());
         }
+        telemetry::set_level(&loaded.config.log.level)?;
         let keys = rules.keys.names().join(", ");
         self.gate.replace(rules, self.engine.now_ms() / 1_000);
         let changes = changes(&self.config, &loaded.config);

@@ -5,14 +5,14 @@
 mod repeats;
 
 use std::io::IsTerminal;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lingua_store::Clock;
 use tracing_subscriber::filter::{Directive, EnvFilter, LevelFilter};
 use tracing_subscriber::layer::{Filter, Layered, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Layer, Registry};
+use tracing_subscriber::{Layer, Registry, reload};
 
 use repeats::{HELD_TARGET, Repeats};
 
@@ -26,21 +26,45 @@ pub(crate) enum LogFormat {
 /// How often it is looked whether something that was held back is to be told.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// In the environment, it says how much is logged whatever else does.
+const OVER_ALL: &str = "LINGUA_LOG";
+
+/// How much is logged, while the process runs.
+static LEVEL: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+
+/// From now on so much is logged, unless the environment says otherwise.
+pub(crate) fn set_level(level: &str) -> Result<(), String> {
+    let filter = EnvFilter::try_new(level).map_err(|error| format!("log.level: {error}"))?;
+    if std::env::var_os(OVER_ALL).is_none()
+        && let Some(handle) = LEVEL.get()
+    {
+        handle.reload(filter.add_directive(told())).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Whether a level can be read.
+pub(crate) fn check_level(level: &str) -> Result<(), String> {
+    EnvFilter::try_new(level).map(|_| ()).map_err(|error| error.to_string())
+}
+
 /// The logs of this process.
 pub(crate) struct Logs(Arc<Repeats>);
 
 /// Starts logging, as much as this unless `LINGUA_LOG` says otherwise. Results of commands go to
 /// standard output, logs never do.
 pub(crate) fn start(unless_said: &str, format: LogFormat) -> Logs {
-    let filter =
-        EnvFilter::try_from_env("LINGUA_LOG").unwrap_or_else(|_| EnvFilter::new(unless_said));
+    let filter = EnvFilter::try_from_env(OVER_ALL).unwrap_or_else(|_| EnvFilter::new(unless_said));
+    let (filter, level) = reload::Layer::new(filter.add_directive(told()));
+    // It is started once.
+    let _ = LEVEL.set(level);
     let repeats = Arc::new(Repeats::new(Clock::system()));
     let limit: Arc<dyn Filter<Chosen> + Send + Sync> = Arc::clone(&repeats) as _;
     let lines = match format {
         LogFormat::Human => human().with_filter(limit).boxed(),
         LogFormat::Json => json().with_filter(limit).boxed(),
     };
-    tracing_subscriber::registry().with(filter.add_directive(told())).with(lines).init();
+    tracing_subscriber::registry().with(filter).with(lines).init();
     if format == LogFormat::Json {
         // A panic is a line like any other.
         std::panic::set_hook(Box::new(|panic| {
@@ -74,7 +98,7 @@ fn told() -> Directive {
 }
 
 /// What `LINGUA_LOG` asks for.
-type Chosen = Layered<EnvFilter, Registry>;
+type Chosen = Layered<reload::Layer<EnvFilter, Registry>, Registry>;
 
 fn human() -> impl Layer<Chosen> {
     let colours = std::io::stderr().is_terminal();

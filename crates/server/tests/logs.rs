@@ -117,9 +117,11 @@ fn why_it_does_not_start_is_a_line_like_any_other() {
     let last = lines.last().unwrap();
     assert_eq!((&last["level"], &last["exit_code"]), (&json!("ERROR"), &json!(78)));
     assert!(last["message"].as_str().unwrap().contains("--insecure"), "{log}");
-    let (code, says) = lingua(&with(&["--log-format", "xml"]));
-    assert_eq!(code, Some(2), "{says}");
-    assert!(says.contains("--log-format"), "{says}");
+    for wrong in [&["--log-format", "xml"][..], &["--otlp", "nowhere"], &["--trace-share", "2"]] {
+        let (code, says) = lingua(&with(wrong));
+        assert_eq!(code, Some(2), "{wrong:?}: {says}");
+        assert!(says.contains(wrong[0]), "{wrong:?}: {says}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

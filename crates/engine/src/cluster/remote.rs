@@ -85,6 +85,7 @@ impl There {
             deadline_ms: assign.deadline_ms,
             audio: (!audio.is_empty()).then(|| self.post.lend(audio.clone())),
             work: assign.work,
+            traceparent: assign.traceparent,
         }))
     }
 }

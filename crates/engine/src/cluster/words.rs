@@ -73,6 +73,9 @@ pub(crate) struct RemoteAssign {
     pub deadline_ms: u64,
     pub work: std::sync::Arc<Work>,
     pub audio: Option<BodyRef>,
+    /// For the node's own spans; unknown to instances from before there were traces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 /// An attempt that a node has already.

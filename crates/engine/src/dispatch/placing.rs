@@ -57,6 +57,15 @@ impl Run {
     /// Gets the job onto a node. With `wait` it gets in line if all is full; without, it is content
     /// with nothing. `Err` is the job's ending; `Err(None)` if another instance has it.
     pub(super) async fn place(&mut self, wait: bool) -> Result<(), Option<Ended>> {
+        self.traced.searches();
+        let placed = self.find_place(wait).await;
+        if let Err(ended) = &placed {
+            self.traced.found_nobody(ended.as_ref());
+        }
+        placed
+    }
+
+    async fn find_place(&mut self, wait: bool) -> Result<(), Option<Ended>> {
         if wait {
             self.job.change(|view| Job::step(view, JobStep::Select));
         }
@@ -210,6 +219,7 @@ impl Run {
             return Err(Some(self.busy("the line for this direction is full")));
         };
         self.job.change(|view| Job::step(view, JobStep::Wait));
+        self.traced.waits();
         let call = loop {
             tokio::select! {
                 biased;
@@ -226,6 +236,7 @@ impl Run {
                 }
             }
         };
+        self.traced.waited();
         let waited = began.elapsed();
         self.waited += waited;
         d.shared.metrics.wait_seconds.observe(waited.as_secs_f64());
@@ -288,6 +299,7 @@ impl Run {
         };
         let assignment = Assignment { node: node.clone(), token };
         let slots = &shared.store.slots;
+        let asking = self.traced.asks(&node);
         let (reserved, written) = if self.created {
             (slots.reserve(&wish).await, None)
         } else {
@@ -313,6 +325,9 @@ impl Run {
             };
             (reserved, over)
         };
+        if let Some(mut asking) = asking {
+            asking.note("reason", answer_word(&reserved));
+        }
         let granted = self.granted(&node, token, reserved);
         let slot = match (granted, written) {
             (Err(asked), None) => return asked,
@@ -483,6 +498,7 @@ impl Run {
             turn: turn.clone(),
             deadline_ms: now_ms + millis(left),
             send_by: now + placing,
+            traceparent: self.traced.traceparent(),
             work: Arc::clone(&self.spec.work),
             receipt: Receipt((!acks).then(|| events.clone())),
         };
@@ -511,6 +527,7 @@ impl Run {
         let hedge = !self.tries.is_empty();
         self.placed(&node.id, token.attempt, source, now_ms);
         self.tell(JobNews::Assigned { attempt: token.attempt, hedge }).await;
+        let traced = self.traced.sent(&slot, &shared);
         self.tries.push(Try {
             slot,
             supports,
@@ -519,6 +536,7 @@ impl Run {
             commit: false,
             due,
             gone: false,
+            traced,
         });
         if let Some(turn) = &self.spec.turn {
             let lease = Duration::from_millis(timing.exec_max_ms);
@@ -610,6 +628,17 @@ fn passed_text(passed: lingua_core::select::Passed) -> String {
             let words: Vec<&str> = why.iter().map(|reason| reason.as_str()).collect();
             format!("not able ({})", words.join(", "))
         }
+    }
+}
+
+/// What the store answered to a wish for a slot, in the words of the metrics.
+fn answer_word(answer: &lingua_store::Result<Reserve>) -> &'static str {
+    match answer {
+        Ok(Reserve::Granted { .. } | Reserve::Already { .. }) => "granted",
+        Ok(Reserve::Full { .. }) => "full",
+        Ok(Reserve::Spent) => "spent",
+        Ok(Reserve::Refused(why)) => refused_word(*why),
+        Err(_) => "store_down",
     }
 }
 

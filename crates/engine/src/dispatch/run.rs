@@ -20,6 +20,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::registry::{Job, View};
 use super::slot::Slot;
+use super::traced::{Traced, TracedTry};
 use super::{Dispatcher, JobEvent};
 use crate::cluster::Stray;
 use crate::job::{Ended, JobSpec, NodeResult, Refusal, Reject, ToNode, is_code, is_fault};
@@ -68,6 +69,7 @@ pub(super) struct Run {
     pub deadline: Instant,
     /// Why the last attempt failed.
     pub failure: Option<Refusal>,
+    pub traced: Traced,
     /// When any instance is asked to look after the job's deadline; `None` once it was.
     watch_at: Option<Instant>,
     watched: bool,
@@ -85,11 +87,19 @@ pub(super) struct Try {
     /// The attempt is given up then: no ack, no answer, or a node that did not come back.
     pub due: Instant,
     pub gone: bool,
+    pub traced: Option<Box<TracedTry>>,
 }
 
 impl Try {
     fn attempt(&self) -> u32 {
         self.slot.token.attempt
+    }
+
+    /// Its spans end.
+    fn traced_to(&mut self, reason: &str) {
+        if let Some(traced) = self.traced.take() {
+            traced.ended(reason);
+        }
     }
 
     fn assignment(&self) -> Assignment {
@@ -117,6 +127,7 @@ impl Run {
         Run {
             watch_at: spec.epoch.is_none().then(|| began + WATCH_AFTER),
             watched: false,
+            traced: Traced::begin(&d.shared, &spec),
             deadline: began + spec.deadline_in,
             d,
             job,
@@ -297,6 +308,9 @@ impl Run {
         let due = self.exec_due(now);
         let live = &mut self.tries[i];
         (live.acked, live.commit, live.due) = (true, true, due);
+        if let Some(traced) = &mut live.traced {
+            traced.acked();
+        }
         let number = live.attempt();
         let now_ms = self.d.shared.clock.now().as_millis();
         self.job.change(|view| {
@@ -446,8 +460,9 @@ impl Run {
 
     /// An attempt is over without an answer: try elsewhere, wait for the other copy, or end.
     async fn failed(&mut self, i: usize, failed: Failed) -> Option<Option<Ended>> {
-        let live = self.tries.swap_remove(i);
+        let mut live = self.tries.swap_remove(i);
         let Failed { refusal, blame, freed } = failed;
+        live.traced_to(refusal.code_text());
         let node = Arc::clone(&live.slot.node);
         tracing::debug!(
             job.id = %self.job.id, node.id = %node.id, attempt = live.attempt(),
@@ -523,7 +538,8 @@ impl Run {
 
     /// An attempt brought the ending. `None`: all is done.
     async fn answered(&mut self, i: usize, ended: Ended) -> Option<Ended> {
-        let live = self.tries.swap_remove(i);
+        let mut live = self.tries.swap_remove(i);
+        live.traced_to("ok");
         let node = Arc::clone(&live.slot.node);
         let number = live.attempt();
         let took = u32::try_from(millis(live.sent_at.elapsed())).unwrap_or(u32::MAX);
@@ -565,7 +581,8 @@ impl Run {
     }
 
     async fn give_up_all(&mut self, reason: &'static str) {
-        for live in std::mem::take(&mut self.tries) {
+        for mut live in std::mem::take(&mut self.tries) {
+            live.traced_to(reason);
             let number = live.attempt();
             let now_ms = self.d.shared.clock.now().as_millis();
             self.job.change(|view| ended_attempt(view, number, now_ms, reason));
@@ -639,6 +656,7 @@ impl Run {
 
     /// Tells everybody how it ended; exactly once for every job.
     async fn close(&mut self, ended: Ended) {
+        self.traced.ended(&ended);
         let metrics = &self.d.shared.metrics;
         match &ended {
             Ended::Done(_) => {
@@ -708,6 +726,7 @@ impl Run {
     /// Another instance has the job: this one has nothing to do with it.
     pub fn let_be(&mut self) {
         self.over = true;
+        self.traced.is_elsewhere();
         if let Some(observer) = self.spec.observer.take() {
             let refusal = Refusal::new(Code::Conflict, "another instance has this job");
             observer.tell_later(JobNews::Ended(Ended::Failed(refusal)));

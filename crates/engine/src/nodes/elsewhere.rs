@@ -175,6 +175,7 @@ impl Nodes {
             turn: remote.turn.clone(),
             deadline_ms: remote.deadline_ms,
             send_by,
+            traceparent: remote.traceparent.take(),
             work: Arc::new(work),
             receipt: Receipt((!acks).then_some(ears)),
         };

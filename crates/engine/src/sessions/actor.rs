@@ -26,6 +26,7 @@ use super::words::{
 use super::{Handle, Left, Seat, Sessions};
 use crate::job::{Ended, Refusal};
 use crate::tasks;
+use crate::trace::{Kind, Live};
 
 /// The task of one conversation.
 pub(super) struct Actor {
@@ -39,6 +40,8 @@ pub(super) struct Actor {
     pub(super) manner: Arc<Manner>,
     pub(super) supports: Supports,
     trace_id: String,
+    /// Its span, if it is traced.
+    pub(super) trace: Option<Box<Live>>,
     /// Of utterances whose endings are not told, by index.
     pub(super) open: VecDeque<OpenJob>,
     pub(super) sentences: Sentences,
@@ -85,6 +88,12 @@ impl Actor {
         let bounds = service.shared.settings.sessions;
         let handle = Arc::clone(&seat.handle);
         let (mailbox, letterbox) = (seat.take_mailbox(), seat.letterbox());
+        let trace =
+            service.shared.trace(("session", Kind::Server), opening.traceparent, &handle.key);
+        let trace = trace.map(|mut live| {
+            live.note("trace_id", trace_id.as_str());
+            Box::new(live)
+        });
         Actor {
             service,
             handle,
@@ -96,6 +105,7 @@ impl Actor {
             manner: Arc::clone(&opening.manner),
             supports: opening.supports,
             trace_id,
+            trace,
             open: VecDeque::new(),
             sentences: Sentences::new(bounds.context_sentences, bounds.context_chars),
             timers: [None; 3],
@@ -152,6 +162,16 @@ impl Actor {
             tracing::error!(session.id = %session, "a session ended by a mistake of ours");
             Bye::new(1011, "the scheduler made a mistake with this session")
         });
+        if let Some(mut trace) = self.trace.take() {
+            trace.note("utterances", self.handle.utterances());
+            trace.ends(match self.leaving {
+                _ if bye.code == Some(1011) => Code::InternalError.as_str(),
+                Some(Leaving::Asked) => "closed",
+                Some(Leaving::Drain | Leaving::GaveUp) => "draining",
+                Some(Leaving::Superseded) => "superseded",
+                None => "gone",
+            });
+        }
         let taken = left == Left::Taken;
         if taken {
             self.hand_over();

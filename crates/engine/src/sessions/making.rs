@@ -23,6 +23,7 @@ use super::saving::SavedJob;
 use super::words::{About, Action, Detail, Manner, Step, ToClient};
 use crate::dispatch::Job;
 use crate::job::{Ended, JobSpec, Refusal, Work};
+use crate::trace::{Context, Kind, Live};
 
 /// Endings that a client may have missed beyond those that are kept, and hears of; one that names
 /// no last index after hours of talk has seen the older ones.
@@ -52,6 +53,8 @@ pub(super) struct OpenJob {
     /// `None` if it could not even be handed in.
     job: Option<Arc<Job>>,
     trace_id: Arc<str>,
+    /// The span of its utterance, which ends with the last of its jobs.
+    traced: Option<Arc<Live>>,
     pub cut_at: Instant,
     /// `None` of an earlier life's.
     route: Option<Route>,
@@ -98,6 +101,7 @@ impl OpenJob {
             id: saved.id,
             job: None,
             trace_id: saved.trace.into(),
+            traced: None,
             cut_at: Instant::now(),
             route: None,
             turn: None,
@@ -259,18 +263,20 @@ impl Actor {
             CutReason::Close => "close",
         });
         self.handle.count_utterance();
-        let (manner, trace_id) = match &mut self.whole {
+        let (manner, trace_id, caller) = match &mut self.whole {
             Some(whole) if utterance.client_index == Some(whole.client_index) => {
-                (Arc::clone(&whole.manner), whole.trace_id.take())
+                (Arc::clone(&whole.manner), whole.trace_id.take(), whole.traceparent)
             }
-            _ => (Arc::clone(&self.manner), None),
+            _ => (Arc::clone(&self.manner), None, None),
         };
         // Another one for each utterance: a node must not see by it who spoke before.
         let trace_id: Arc<str> = trace_id
             .unwrap_or_else(|| format!("{:032x}", self.service.shared.chance.nonce()))
             .into();
+        let traced = self.traced(utterance, caller, &trace_id);
         for (lane, route) in utterance.routes.iter() {
-            let spec = self.job(utterance, lane, route, &manner, &trace_id);
+            let mut spec = self.job(utterance, lane, route, &manner, &trace_id);
+            spec.trace = traced.as_ref().map(|live| live.context()).or(caller);
             let (key, id) = (ResultKey { index: utterance.index, lane }, spec.id);
             tracing::debug!(
                 session.id = %self.handle.key.session(), trace_id = &*trace_id, job.id = %id,
@@ -282,6 +288,7 @@ impl Actor {
                 id,
                 job: None,
                 trace_id: Arc::clone(&trace_id),
+                traced: traced.clone(),
                 cut_at: Instant::now(),
                 route: Some(route),
                 turn: Some(utterance.turn.clone()),
@@ -298,6 +305,29 @@ impl Actor {
             self.step(key, Step::InputEnded);
         }
         self.hand_in_held();
+    }
+
+    /// The span of an utterance: of its caller's trace, or of one of its own that leads to the
+    /// session's.
+    fn traced(
+        &self,
+        utterance: &Utterance,
+        caller: Option<Context>,
+        trace_id: &str,
+    ) -> Option<Arc<Live>> {
+        let tracer = self.service.shared.tracer.get()?;
+        let traced = caller.map_or(self.trace.is_some(), |caller| caller.sampled);
+        traced.then(|| {
+            let mut live = tracer.begin("utterance", Kind::Server, caller);
+            live.note("session.id", self.handle.key.session().as_str());
+            live.note("instance.id", self.service.shared.instance.id.as_str());
+            live.note("utterance_index", utterance.index);
+            live.note("trace_id", trace_id);
+            if let Some(session) = &self.trace {
+                live.link(session.context());
+            }
+            Arc::new(live)
+        })
     }
 
     /// Hands in every job that waits for nobody: each at once, but for the parts of one turn, which
@@ -386,6 +416,7 @@ impl Actor {
             past: None,
             work: Arc::new(work),
             deadline_in: self.service.now().until(utterance.deadline),
+            trace: None,
             observer: Some(Observer {
                 key: ResultKey { index: utterance.index, lane },
                 letterbox: self.letterbox.clone(),
@@ -424,13 +455,20 @@ impl Actor {
         let Delivery { key, client_index, turn, part_index, ending, again } = delivery;
         let utterance_index = client_index.unwrap_or(key.index);
         let at = self.open.iter().position(|open| open.key == key);
-        let open = at.and_then(|at| self.open.remove(at));
+        let mut open = at.and_then(|at| self.open.remove(at));
+        let traced = open.as_mut().and_then(|open| open.traced.take());
         let metrics = &self.service.shared.metrics;
         match &ending {
             _ if again => metrics.told_again.inc(),
             Ending::Result(_) => metrics.ending("result"),
             Ending::Missing(reason) => metrics.ending(reason.as_str()),
         };
+        if let Some(mut live) = traced.and_then(Arc::into_inner) {
+            live.ends(match &ending {
+                Ending::Result(_) => "ok",
+                Ending::Missing(reason) => reason.as_str(),
+            });
+        }
         if let Some(open) = &open {
             metrics.ending_seconds.observe(open.cut_at.elapsed().as_secs_f64());
         }

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::mail::Mailbox;
 use crate::job::{Json, Refusal};
+use crate::trace;
 
 /// One connection of a client. The session's task is the only one that holds it, so what is heard
 /// is handled where it is read, and nothing waits for anything but its own peer.
@@ -80,6 +81,8 @@ pub struct Opening {
     pub manner: Arc<Manner>,
     /// For following the session through all logs; made up if absent.
     pub trace_id: Option<String>,
+    /// The client's own span that the session is a part of.
+    pub traceparent: Option<trace::Context>,
     /// What it understands.
     pub supports: Supports,
     /// Silence that ends an utterance, if it asks for its own.
@@ -194,6 +197,8 @@ pub struct Whole {
     pub manual_cut: bool,
     /// For following it through all logs.
     pub trace_id: Option<String>,
+    /// The client's own span that it is a part of.
+    pub traceparent: Option<trace::Context>,
 }
 
 /// What a client is told.

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use lingua_core::InstanceId;
 
+use super::share;
 use crate::config::{Asked, Profile};
+use crate::otlp::Endpoint;
+use crate::telemetry::LogFormat;
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
@@ -56,6 +59,20 @@ pub(crate) struct SettingFlags {
     #[arg(long, env = "LINGUA_THREADS", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: Option<u16>,
 
+    /// Send traces to this OpenTelemetry collector (OTLP over HTTP), such as http://127.0.0.1:4318.
+    /// Without it nothing is traced
+    #[arg(long, env = "LINGUA_OTLP", value_name = "URL")]
+    pub(crate) otlp: Option<Endpoint>,
+
+    /// The share of conversations that is traced, from 0 to 1 [default: 0.01]; clients that trace
+    /// themselves decide for their own
+    #[arg(long, env = "LINGUA_TRACE_SHARE", value_parser = share)]
+    pub(crate) trace_share: Option<f64>,
+
+    /// How logs are written: for people (the default), or one JSON object per line
+    #[arg(long, env = "LINGUA_LOG_FORMAT", value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
+
     /// Listen beyond loopback although nobody is asked who they are, or nothing is encrypted
     #[arg(long)]
     pub(crate) insecure: bool,
@@ -74,6 +91,10 @@ impl SettingFlags {
             Profile::Stable => "stable",
             Profile::Fast => "fast",
         });
+        let format = self.log_format.map(|format| match format {
+            LogFormat::Human => "human",
+            LogFormat::Json => "json",
+        });
         let flags = [
             said("listen", self.listen),
             said("admin_listen", self.admin_listen),
@@ -82,6 +103,9 @@ impl SettingFlags {
             said("advertise", self.advertise.as_ref()),
             said("profile", profile),
             said("threads", self.threads),
+            said("otlp", self.otlp.as_ref()),
+            said("trace_share", self.trace_share),
+            said("log.format", format),
             said("insecure", self.insecure.then_some(true)),
         ];
         Asked { file: self.config.clone(), flags: flags.into_iter().flatten().collect() }

@@ -93,6 +93,9 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
     for origin in &identity.origins {
         must(is_origin(origin), format!("identity.origins: {origin:?} is not https://host[:port]"));
     }
+    if let Err(error) = crate::telemetry::check_level(&config.log.level) {
+        must(false, format!("log.level: {error}"));
+    }
     must(!identity.issuer.is_empty(), "identity.issuer is empty".to_owned());
     must(!identity.audience.is_empty(), "identity.audience is empty".to_owned());
     for file in &identity.key_files {

@@ -11,7 +11,9 @@ use lingua_engine::settings::{
     Admission, BreakerPolicy, GapPolicy, Retention, SessionAlias, SessionBounds, WaitingBounds,
 };
 
-use super::setting::{Bounded, Concealed, LogFormat, Raw, Setting};
+use super::setting::{Bounded, Concealed, Raw, Setting};
+use crate::otlp::Endpoint;
+use crate::telemetry::LogFormat;
 
 /// A set of defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
@@ -192,6 +194,12 @@ options! {
         threads: u16 = 0, 0..=256;
         /// Listen beyond loopback although nobody is asked who they are, or nothing is encrypted.
         insecure: bool = false;
+        /// Send traces to this OpenTelemetry collector (OTLP over HTTP), such as http://127.0.0.1:4318; empty for
+        /// none.
+        otlp: Option<Endpoint> = None;
+        /// The share of conversations that is traced, from 0 to 1: enough to see where time goes, little
+        /// enough for any collector. Clients that trace themselves decide for their own.
+        trace_share: f64 = 0.01, 0..=1;
         /// How long open jobs may take to end once the process is to stop: a job on a node may take
         /// jobs.exec_max_ms, and a little more to be delivered.
         drain_ms: u64 = base.1.drain_ms, 0..=600_000;

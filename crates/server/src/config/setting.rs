@@ -9,6 +9,9 @@ use lingua_core::InstanceId;
 use lingua_engine::settings::SessionAlias;
 use toml::Value;
 
+use crate::otlp::Endpoint;
+use crate::telemetry::LogFormat;
+
 /// A value as it came: from the file with its kind, from elsewhere as text.
 #[derive(Clone, Debug)]
 pub(crate) enum Raw {
@@ -201,6 +204,7 @@ macro_rules! text_or_nothing {
 
 text_or_nothing! {
     SocketAddr, "is an address such as 127.0.0.1:5011";
+    Endpoint, "is a URL such as http://127.0.0.1:4318";
     InstanceId, "is an id";
     PathBuf, "is a path";
     String, "is a text";
@@ -224,6 +228,12 @@ impl Shown for SocketAddr {
 }
 
 impl Shown for InstanceId {
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Shown for Endpoint {
     fn shown(&self) -> String {
         self.to_string()
     }
@@ -312,13 +322,6 @@ macro_rules! words {
 words!(SessionAlias: "turn" = SessionAlias::Turn, "session" = SessionAlias::Session);
 words!(LogFormat: "human" = LogFormat::Human, "json" = LogFormat::Json);
 words!(super::Profile: "stable" = super::Profile::Stable, "fast" = super::Profile::Fast);
-
-/// How log lines look.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum LogFormat {
-    Human,
-    Json,
-}
 
 #[cfg(test)]
 mod tests {

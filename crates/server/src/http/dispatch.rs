@@ -12,6 +12,7 @@ use lingua_core::job::JobState;
 use lingua_core::outcome::Code;
 use lingua_engine::dispatch::Job;
 use lingua_engine::job::Refusal;
+use lingua_engine::trace::Context;
 use lingua_engine::{Engine, Readiness};
 use lingua_store::jobs::JobRecord;
 use tokio::time::Instant;
@@ -35,6 +36,7 @@ refusals!(Refusals: InvalidMessage, MessageTooLarge, InvalidLanguage, NotFound, 
 /// Answers as soon as the job is on its way to a node; with `options.wait_ms`, when it is over.
 #[utoipa::path(
     post, path = "/v1/dispatch/f2f", operation_id = "dispatch_f2f", tag = "jobs", request_body = DispatchRequest,
+    params(("traceparent" = Option<String>, Header, description = "The caller's own span, W3C Trace Context; one that is wrong counts as none")),
     responses((status = 200, body = Dispatched), Refusals)
 )]
 pub(crate) async fn f2f(
@@ -55,7 +57,8 @@ pub(crate) async fn f2f(
         Source::Kept(reference) => engine.audio.fetch(&tenant, reference)?,
     };
     let (request, wait) = (order.request.clone(), order.wait);
-    let spec = order.job(tenant.clone(), audio, engine.chance());
+    let mut spec = order.job(tenant.clone(), audio, engine.chance());
+    spec.trace = traceparent(&headers);
     if let Some(request) = &request {
         let claim = engine.jobs.claim_request(&tenant, request, spec.id);
         let (claimed, known) =
@@ -72,6 +75,13 @@ pub(crate) async fn f2f(
     }
     dispatched?;
     Ok(Json(answer(&job, wait.map(|wait| wait.saturating_sub(began.elapsed()))).await?))
+}
+
+/// The caller's own span. One that is wrong, or more than one, counts as none.
+fn traceparent(headers: &HeaderMap) -> Option<Context> {
+    let mut said = headers.get_all("traceparent").iter();
+    let only = said.next().filter(|_| said.next().is_none())?;
+    Context::parse(only.to_str().ok()?.trim())
 }
 
 async fn answer(job: &Arc<Job>, wait: Option<Duration>) -> Answer<Dispatched> {

@@ -7,6 +7,7 @@ use lingua_core::Lang;
 use lingua_core::eligibility::Route;
 use lingua_core::outcome::Code;
 use lingua_engine::job::{Json, Refusal};
+use lingua_engine::trace::Context;
 use serde_json::value::RawValue;
 
 /// Levels of a body. Real messages have five; what passes through must not exhaust the stack of
@@ -57,6 +58,12 @@ pub(crate) fn text(
         return Err(wrong(field, "holds a control character"));
     }
     Ok(Some(value))
+}
+
+/// The caller's own span. One that is wrong counts as none, whatever it is.
+pub(crate) fn traceparent(value: Option<&RawValue>) -> Option<Context> {
+    let text: String = serde_json::from_str(value?.get()).ok()?;
+    Context::parse(&text)
 }
 
 /// A number within its bounds.

@@ -128,6 +128,7 @@ impl JobBuilder {
             turn: self.turn,
             past: None,
             observer: None,
+            trace: None,
             work: Arc::new(Work {
                 utterance_index: self.index,
                 src_lang: self.src,

@@ -76,6 +76,7 @@ fn words() -> Vec<PeerWord> {
         deadline_ms: 9,
         work: Arc::new(work),
         audio: Some(body()),
+        traceparent: None,
     };
     let adopt = RemoteAdopt {
         node: node(),
@@ -169,6 +170,19 @@ fn a_field_that_is_not_known_spoils_no_word() {
     add(&mut envelope);
     let (words, unknown) = Batch::read(envelope.to_string().as_bytes()).unwrap();
     assert_eq!((words.len(), unknown), (self::words().len(), 0));
+}
+
+/// Added after version 1: absent it is not written, so that words stay as they were.
+#[test]
+fn an_assign_carries_its_traceparent_if_it_has_one() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let PeerWord::Assign(mut assign) = words().remove(0) else { panic!("it was an assign") };
+    assign.traceparent = Some(PARENT.to_owned());
+    let body = serde_json::json!({ "words": [PeerWord::Assign(assign)] });
+    assert_eq!(body["words"][0]["assign"]["traceparent"], PARENT);
+    let (mut words, unknown) = Batch::read(body.to_string().as_bytes()).unwrap();
+    let Some(PeerWord::Assign(read)) = words.pop() else { panic!("it was an assign") };
+    assert_eq!((read.traceparent.as_deref(), unknown), (Some(PARENT), 0));
 }
 
 #[test]

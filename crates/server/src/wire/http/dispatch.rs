@@ -263,6 +263,7 @@ impl Order {
             turn: self.turn,
             past: None,
             observer: None,
+            trace: None,
             work: Arc::new(Work { audio, trace_id, ..self.work }),
             deadline_in: self.deadline,
             session,

@@ -71,6 +71,7 @@ fn render_assign(assign: &Assign, supports: Supports, out: &mut String) {
     object.boolean("enable_streaming_asr", work.enable_streaming_asr);
     object.maybe_number("partial_update_interval_ms", work.partial_update_interval_ms);
     object.text("trace_id", &work.trace_id);
+    object.maybe_text("traceparent", assign.traceparent.as_deref());
     object.maybe_text("group_id", work.group_id.as_deref());
     object.maybe_number("part_index", work.part_index);
     object.maybe_text("context_text", work.context_text.as_deref());

@@ -8,12 +8,13 @@ use lingua_core::TenantId;
 use lingua_engine::job::Refusal;
 use lingua_engine::sessions::words::{Opening, Resume, Supports};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::manner::{Wishes, check_words};
 use super::said::{is_object, kind_of, stranger};
 use super::{Codec, Init};
 use crate::identity::{MAX_TOKEN_CHARS as MAX_CREDENTIAL_CHARS, default_tenant};
-use crate::wire::fields::{MAX_INDEX, MAX_WORD_CHARS, invalid, text, within, wrong};
+use crate::wire::fields::{MAX_INDEX, MAX_WORD_CHARS, invalid, text, traceparent, within, wrong};
 use crate::wire::json::{self, Text};
 
 /// Characters of what a client comes back with.
@@ -27,6 +28,7 @@ struct Fields<'a> {
     tenant_id: Option<String>,
     token: Option<String>,
     trace_id: Option<String>,
+    traceparent: Option<Box<RawValue>>,
     resume_token: Option<String>,
     last_index: Option<u64>,
     #[serde(borrow)]
@@ -63,6 +65,7 @@ pub(crate) fn decode_init(message: &str, address: IpAddr) -> Result<Init, Refusa
         address,
         manner: Arc::new(wishes.of_session(codec)?),
         trace_id: said(text("trace_id", fields.trace_id, MAX_WORD_CHARS)?),
+        traceparent: traceparent(fields.traceparent.as_deref()),
         supports,
         pause: fields.pause_ms.map(Duration::from_millis),
         max_utterance: fields.max_utterance_ms.map(Duration::from_millis),

@@ -19,7 +19,8 @@ use super::manner::Wishes;
 use super::{Bound, Said};
 use crate::identity::MAX_TOKEN_CHARS;
 use crate::wire::fields::{
-    MAX_DEPTH, MAX_INDEX, MAX_WORD_CHARS, audio_format, deeper_than, invalid, text, within, wrong,
+    MAX_DEPTH, MAX_INDEX, MAX_WORD_CHARS, audio_format, deeper_than, invalid, text, traceparent,
+    within, wrong,
 };
 use crate::wire::json::{self, Kind, Text};
 
@@ -186,6 +187,7 @@ struct Utterance<'a> {
     sample_rate: Option<u64>,
     pipeline: Option<Box<RawValue>>,
     trace_id: Option<String>,
+    traceparent: Option<Box<RawValue>>,
     src_lang: String,
     tgt_lang: String,
     mode: Option<String>,
@@ -269,6 +271,7 @@ impl Bound<'_> {
             audio,
             manual_cut: said.manual_cut.unwrap_or(true),
             trace_id,
+            traceparent: traceparent(said.traceparent.as_deref()),
         })))
     }
 

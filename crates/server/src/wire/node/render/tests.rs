@@ -33,6 +33,7 @@ fn assign(work: Work) -> ToNode {
         turn: "turn".into(),
         deadline_ms: 99,
         send_by: tokio::time::Instant::now(),
+        traceparent: None,
         work: Arc::new(work),
         receipt: Receipt::default(),
     }))
@@ -48,6 +49,15 @@ fn plain() -> Work {
         trace_id: "t".into(),
         ..Work::default()
     }
+}
+
+#[test]
+fn an_assign_says_what_the_nodes_own_spans_are_a_part_of() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let ToNode::Assign(mut message) = assign(plain()) else { panic!("it is an assign") };
+    message.traceparent = Some(PARENT.to_owned());
+    let found = rendered(&ToNode::Assign(message), Supports::default());
+    assert_eq!((&found["traceparent"], &found["trace_id"]), (&json!(PARENT), &json!("t")));
 }
 
 #[test]
