@@ -445,6 +445,11 @@ impl Run {
         missing_model: Option<String>,
     ) -> Option<Option<Ended>> {
         let node = Arc::clone(&self.tries[i].slot.node);
+        if self.tries[i].supports.result_ack {
+            // What became of the job is not the node's concern: it need not say this again.
+            let job = self.d.shared.secret.masked(self.job.id);
+            node.tell(ToNode::ResultAck { job, attempt: self.tries[i].attempt() });
+        }
         let message: String = message.chars().take(512).collect();
         let known = Code::parse(&code).filter(|code| code.retry() == Retry::OtherNode);
         if known == Some(Code::ModelNotAvailable) {

@@ -33,6 +33,20 @@ pub async fn a_job_goes_from_its_dispatch_over_the_ack_to_its_result(on: On) {
     app.finish().await;
 }
 
+pub async fn a_failure_is_acknowledged_like_a_result(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let (mut bad, mut good) = (scripted(&app, "bad").await, scripted(&app, "good").await);
+    let job = job().prefer("bad").submit(&app);
+    let assign = bad.next_of("job_assign").await.unwrap();
+    bad.fail(&assign, "PROCESSING_ERROR").await.unwrap();
+    let ack = bad.next_of("result_ack").await.unwrap();
+    assert_eq!((&ack["job_id"], &ack["attempt_id"]), (&assign["job_id"], &json!(1)));
+    let again = good.next_of("job_assign").await.unwrap();
+    good.result(&again, "translated").await.unwrap();
+    assert_eq!(done(&job).await, "translated");
+    app.finish().await;
+}
+
 pub async fn an_answer_before_the_ack_ends_the_job(on: On) {
     let app = TestApp::start(on, calm()).await;
     let mut node = scripted(&app, "a").await;

@@ -55,6 +55,7 @@ macro_rules! scenarios {
             }
             dispatching {
                 a_job_goes_from_its_dispatch_over_the_ack_to_its_result,
+                a_failure_is_acknowledged_like_a_result,
                 an_answer_before_the_ack_ends_the_job,
                 words_on_the_way_are_passed_on_and_count_as_an_ack,
                 audio_goes_as_bytes_or_in_the_text,
