@@ -85,7 +85,8 @@ impl Engine {
     /// An engine over this store, under this name, with its clockwork running. `secret` is what the
     /// instances of one store agreed on.
     pub fn start(store: Backend, instance: Instance, settings: Settings, secret: Secret) -> Self {
-        let metrics = Arc::new(Metrics::default());
+        let (metrics, clock) = (Arc::new(Metrics::default()), Clock::system());
+        metrics.started_ms(clock.now().as_millis());
         let (post, bounced) = Post::new(
             instance.clone(),
             store.clone(),
@@ -99,7 +100,7 @@ impl Engine {
             settings,
             store,
             instance,
-            clock: Clock::system(),
+            clock,
             chance: Chance,
             secret,
             fleet: FleetView::default(),
@@ -231,6 +232,15 @@ impl Engine {
         let Shared { metrics, clock, chance, tracer, .. } = &*self.shared;
         let (made, spans) = Tracer::new(share, Arc::clone(metrics), clock, *chance);
         tracer.set(Arc::new(made)).is_ok().then_some(spans)
+    }
+
+    /// Its metrics as Prometheus reads them, as they are now. Asks the kernel about the process, which
+    /// may take a moment: not for a thread that jobs are on.
+    pub fn scrape(&self) -> String {
+        let store = &self.shared.store;
+        let (up, draining) = (store.status.borrow().is_up(), self.draining.load(Ordering::Relaxed));
+        self.shared.metrics.look(up, &store.pulse, draining);
+        self.shared.metrics.render()
     }
 
     /// Epoch milliseconds.

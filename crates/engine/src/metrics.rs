@@ -1,10 +1,13 @@
 //! Every metric, with unit and help. Ids are never labels.
 
+mod known;
+mod process;
+
 use std::fmt::Write;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lingua_core::node::Health;
-use lingua_core::outcome::{Code, MissingReason};
+use lingua_store::Pulse;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -15,9 +18,9 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::snapshot::part::Counters;
 use crate::snapshot::spans::Timed;
-
-type Labels = [(&'static str, &'static str); 1];
-type By = Family<Labels, Counter>;
+use crate::snapshot::view::NodeCounts;
+use known::{By, Labels};
+use process::Process;
 
 /// What a metric is called, whether it has been counted yet or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +81,16 @@ pub struct Metrics {
     pub(crate) peers: Gauge,
     pub(crate) peers_apart: Gauge,
     leader: Family<Labels, Gauge>,
+    slots: Family<Labels, Gauge>,
+    breakers_open: Gauge,
+    inbox: Gauge,
+    store_up: Gauge,
+    store_ping: Gauge<f64, AtomicU64>,
+    store_errors: By,
+    draining: Gauge,
+    connections: Gauge,
+    readers: Gauge,
+    process: Process,
     /// Handles that are used for every job, found once.
     pub(crate) granted: Counter,
     /// Read by the dashboard of the process itself.
@@ -94,8 +107,10 @@ fn spans() -> Histogram {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let mut registry = Registry::with_prefix("lingua");
+        let mut root = Registry::default();
         let mut list = Vec::new();
+        let process = Process::register(&mut root, &mut list);
+        let registry = root.sub_registry_with_prefix("lingua");
         macro_rules! metric {
             ($name:literal, $help:literal, $metric:expr) => {{
                 let metric = $metric;
@@ -111,13 +126,19 @@ impl Default for Metrics {
                 metric
             }};
         }
-        let reserve: By =
-            metric!("reserve", "Wishes for a slot by what the store answered", By::default());
-        let ended: By =
-            metric!("jobs_ended", "Jobs that ended, by code; ok for a result", By::default());
+        let reserve: By = metric!(
+            "reserve",
+            "Wishes for a slot by what the store answered",
+            known::by("outcome", known::RESERVE)
+        );
+        let ended: By = metric!(
+            "jobs_ended",
+            "Jobs that ended, by code; ok for a result",
+            known::by("code", known::ended())
+        );
         let granted = reserve.get_or_create(&[("outcome", "granted")]).clone();
         let done = ended.get_or_create(&[("code", "ok")]).clone();
-        Metrics {
+        let metrics = Metrics {
             registrations: metric!(
                 "node_registrations",
                 "Nodes that registered",
@@ -174,16 +195,20 @@ impl Default for Metrics {
                 spans(),
                 Seconds
             )),
-            retries: metric!("retries", "Attempts after a failed one, by its code", By::default()),
+            retries: metric!(
+                "retries",
+                "Attempts after a failed one, by its code",
+                known::by("code", known::codes())
+            ),
             stale: metric!(
                 "stale_fence",
                 "Words of nodes about attempts that they do not have, by kind",
-                By::default()
+                known::by("kind", known::STALE)
             ),
             gaps: metric!(
                 "model_gaps",
                 "Reports of missing models, by what followed",
-                By::default()
+                known::by("followed", known::GAPS)
             ),
             nodes: metric!("nodes", "Nodes of this instance by state", Family::default()),
             sessions: metric!(
@@ -217,32 +242,40 @@ impl Default for Metrics {
                 spans(),
                 Seconds
             )),
-            utterances: metric!("utterances", "Utterances by what cut them", By::default()),
+            utterances: metric!(
+                "utterances",
+                "Utterances by what cut them",
+                known::by("cut", known::CUTS)
+            ),
             endings: metric!(
                 "endings",
                 "Endings told to clients: result, or why it is missing",
-                By::default()
+                known::by("ending", known::endings())
             ),
             dropped: metric!(
                 "audio_dropped_bytes",
                 "Bytes of speech that are in no utterance, by reason",
-                By::default()
+                known::by("reason", known::DROPPED)
             ),
             session_ignored: metric!(
                 "session_ignored",
                 "Events without effect on their session, by reason",
-                By::default()
+                known::by("reason", known::IGNORED)
             ),
-            resumed: metric!("resumed", "Sessions resumed, by how", By::default()),
+            resumed: metric!(
+                "resumed",
+                "Sessions resumed, by how",
+                known::by("how", known::RESUMED)
+            ),
             opened: metric!(
                 "sessions_opened",
                 "Wishes to open a session, by what became of them",
-                By::default()
+                known::by("outcome", known::OPENED)
             ),
             bus: metric!(
                 "bus_words",
                 "Words between instances: sent, received, or bounced for want of a receiver",
-                By::default()
+                known::by("what", known::BUS)
             ),
             spans: metric!(
                 "spans",
@@ -260,14 +293,79 @@ impl Default for Metrics {
                 "Whether this instance does the task for all, by task",
                 Family::default()
             ),
+            slots: metric!(
+                "slots",
+                "Slots that the ready nodes of this instance have open, by use",
+                Family::default()
+            ),
+            breakers_open: metric!(
+                "breakers_open",
+                "Nodes of this instance that failed too often and are left alone or tried out",
+                Gauge::default()
+            ),
+            inbox: metric!(
+                "inbox_envelopes",
+                "Envelopes of other instances that wait for this one",
+                Gauge::default()
+            ),
+            store_up: metric!("store_up", "Whether the store answers", Gauge::default()),
+            store_ping: metric!(
+                "store_ping",
+                "How long the last look at the store took",
+                Gauge::default(),
+                Seconds
+            ),
+            store_errors: metric!(
+                "store_errors",
+                "Calls of the store without an answer, by kind",
+                known::by("kind", Pulse::KINDS)
+            ),
+            draining: metric!(
+                "draining",
+                "Whether this instance is on its way out",
+                Gauge::default()
+            ),
+            connections: metric!("connections", "Connections that are open", Gauge::default()),
+            readers: metric!(
+                "dashboard_readers",
+                "Readers that follow how everything stands",
+                Gauge::default()
+            ),
             stale_total: AtomicU64::new(0),
+            list: {
+                let build: Family<Labels, Gauge> =
+                    metric!("build_info", "Always 1; which version runs", Family::default());
+                build.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
+                list
+            },
+            process,
             reserve,
             ended,
             granted,
             done,
-            registry,
-            list,
-        }
+            registry: root,
+        };
+        metrics.set_nodes([0; Health::ALL.len()]);
+        metrics.set_counts(&NodeCounts::default());
+        metrics
+    }
+}
+
+/// Something that counts for as long as it is held.
+#[must_use = "it counts until it is dropped"]
+#[derive(Debug)]
+pub struct Held(Gauge);
+
+impl Held {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Held(gauge.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 
@@ -286,7 +384,7 @@ impl Metrics {
     }
 
     pub(crate) fn stale(&self, kind: &'static str) {
-        self.stale_total.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.stale_total.fetch_add(1, Ordering::Relaxed);
         self.stale.get_or_create(&[("kind", kind)]).inc();
     }
 
@@ -355,29 +453,67 @@ impl Metrics {
         }
     }
 
+    pub(crate) fn set_counts(&self, nodes: &NodeCounts) {
+        let counts = [nodes.used, nodes.slots.saturating_sub(nodes.used)];
+        for (state, count) in known::SLOTS.into_iter().zip(counts) {
+            self.slots.get_or_create(&[("use", state)]).set(count as i64);
+        }
+        self.breakers_open.set(nodes.breaker_open as i64);
+    }
+
+    pub(crate) fn set_inbox(&self, envelopes: usize) {
+        self.inbox.set(envelopes as i64);
+    }
+
+    /// The process began then, in epoch milliseconds.
+    pub(crate) fn started_ms(&self, ms: u64) {
+        self.process.started_ms(ms);
+    }
+
+    /// A connection that is open.
+    pub fn connection(&self) -> Held {
+        Held::new(&self.connections)
+    }
+
+    /// Somebody who follows how everything stands.
+    pub fn reader(&self) -> Held {
+        Held::new(&self.readers)
+    }
+
+    /// Brings up to date what nobody counts as it happens.
+    pub(crate) fn look(&self, store_up: bool, pulse: &Pulse, draining: bool) {
+        self.store_up.set(i64::from(store_up));
+        self.store_ping.set(pulse.ping().as_secs_f64());
+        for (kind, count) in Pulse::KINDS.into_iter().zip(pulse.errors()) {
+            let errors = self.store_errors.get_or_create(&[("kind", kind)]);
+            errors.inner().store(count, Ordering::Relaxed);
+        }
+        self.draining.set(i64::from(draining));
+        self.process.look();
+    }
+
     /// Everything that only grows and that is told in snapshots.
     pub(crate) fn counters(&self) -> Counters {
-        let codes = Code::ALL.iter().map(|code| code.as_str());
-        let codes = codes.chain(["ok", "empty", "NODE_CODE"]);
-        let reasons = MissingReason::ALL.iter().map(|reason| reason.as_str()).chain(["result"]);
-        let known = |family: &By, label: &'static str, value: &'static str| {
-            // Asking must not make it: a counter is there from the first time it is counted.
-            let count = family.get(&[(label, value)]).map_or(0, |counter| counter.get());
+        let count = |family: &By, label: &'static str, value: &'static str| {
+            family.get(&[(label, value)]).map_or(0, |counter| counter.get())
+        };
+        let counted = |family: &By, label: &'static str, value: &'static str| {
+            let count = count(family, label, value);
             (count > 0).then(|| (value.to_owned(), count))
         };
-        let codes: Vec<&'static str> = codes.collect();
-        let retried = |code: &&'static str| known(&self.retries, "code", code);
         Counters {
-            retries: codes.iter().filter_map(retried).map(|(_, count)| count).sum(),
-            ended: codes.iter().filter_map(|code| known(&self.ended, "code", code)).collect(),
-            endings: reasons.filter_map(|how| known(&self.endings, "ending", how)).collect(),
+            retries: known::codes().map(|code| count(&self.retries, "code", code)).sum(),
+            ended: known::ended().filter_map(|code| counted(&self.ended, "code", code)).collect(),
+            endings: known::endings()
+                .filter_map(|how| counted(&self.endings, "ending", how))
+                .collect(),
             dispatch: self.place_seconds.counted(),
             job: self.job_seconds.counted(),
             sentence: self.ending_seconds.counted(),
         }
     }
 
-    /// All there are. A family is rendered from the first time that one of it is counted.
+    /// All there are.
     pub fn list(&self) -> &[Listed] {
         &self.list
     }

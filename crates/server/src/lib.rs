@@ -140,8 +140,15 @@ async fn serve_on(
             // One that is gone has ended too.
             let _ = ended.wait_for(|ended| *ended).await;
         };
-        listener::serve(admin, http::router(door, http::Part::Admin), &Places::here(), ended).await;
+        listener::serve(
+            admin,
+            http::router(door, http::Part::Admin),
+            engine.metrics(),
+            &Places::here(),
+            ended,
+        )
+        .await;
     };
-    let everybody = listener::serve(socket, public, places, drained);
+    let everybody = listener::serve(socket, public, engine.metrics(), places, drained);
     futures_util::future::join(everybody, administrators).await;
 }

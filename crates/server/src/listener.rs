@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use lingua_engine::metrics::{Held, Metrics};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
@@ -48,7 +49,7 @@ pub(crate) struct Peer {
     /// From where it comes.
     pub(crate) address: IpAddr,
     written: Written,
-    _place: Arc<(OwnedSemaphorePermit, Seat)>,
+    _place: Arc<(OwnedSemaphorePermit, Seat, Held)>,
 }
 
 impl Peer {
@@ -63,6 +64,7 @@ impl Peer {
 pub(crate) async fn serve(
     socket: TcpListener,
     router: Router,
+    metrics: &Metrics,
     places: &Places,
     stop: impl Future<Output = ()>,
 ) {
@@ -99,7 +101,8 @@ pub(crate) async fn serve(
             tracing::debug!(%error, "a connection broke as it began");
             continue;
         }
-        let (written, place) = (Written::default(), Arc::new((place, seat)));
+        let place = Arc::new((place, seat, metrics.connection()));
+        let written = Written::default();
         let peer =
             Peer { ending: ending.clone(), address, written: written.clone(), _place: place };
         let service = TowerToHyperService::new(Extension(peer).layer(router.clone()));

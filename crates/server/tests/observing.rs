@@ -7,16 +7,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use app::{On, TestApp, quick};
+use app::jobs::{done, job};
+use app::{On, TestApp, quick, wait_until};
 use lingua_core::node::Health;
 use lingua_core::outcome::{Code, MissingReason};
 use lingua_engine::metrics::Metrics;
+use lingua_lab::{Behaviour, FakeNode, HttpClient, NodeOptions};
 use lingua_store::owners::Task;
 use serde_json::{Value, json};
 
 /// Labels that Prometheus itself gives to what it reads.
 const TARGET: [&str; 2] = ["instance", "job"];
+/// What the names of our metrics begin with.
+const PREFIXES: [&str; 2] = ["lingua_", "process_"];
 /// Metrics that Prometheus itself makes.
 const OWN: &str = "up";
 
@@ -41,7 +46,10 @@ struct Row {
 /// The manual by the names of its metrics.
 fn manual() -> BTreeMap<String, Row> {
     let mut rows = BTreeMap::new();
-    for line in read("docs/METRICS.md").lines().filter(|line| line.starts_with("| `lingua_")) {
+    for line in read("docs/METRICS.md")
+        .lines()
+        .filter(|line| PREFIXES.iter().any(|own| line.starts_with(&format!("| `{own}"))))
+    {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let [name, kind, unit, label, meaning] = cells[..] else { panic!("five cells: {line}") };
         let mut words = label.split('`').skip(1).step_by(2).map(str::to_owned);
@@ -73,7 +81,8 @@ fn the_manual_has_every_metric_and_no_other() {
     assert_eq!(said, listed);
     for (name, row) in &manual {
         assert!(!row.unit.is_empty() && !row.meaning.is_empty(), "{name}");
-        assert_eq!(row.kind == "histogram", row.unit == "seconds", "{name}");
+        assert_eq!(name.contains("_seconds"), row.unit == "seconds", "{name}");
+        assert!(row.kind != "histogram" || row.unit == "seconds", "{name}");
         assert_eq!(name.contains("_bytes"), row.unit == "bytes", "{name}");
     }
 }
@@ -131,19 +140,60 @@ fn the_manual_has_the_values_of_labels_that_are_counted() {
 #[tokio::test]
 async fn what_an_instance_renders_is_in_the_manual_with_its_labels() {
     let app = TestApp::start(On::Memory, quick()).await;
-    let text = app.engine.metrics().render();
+    let text = app.engine.scrape();
     let types: Vec<(&str, &str)> =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
     assert!(types.len() > 20, "{text}");
     let listed = app.engine.metrics().list();
-    for (name, kind) in types {
+    for &(name, kind) in &types {
         assert!(listed.iter().any(|one| (one.name, one.kind) == (name, kind)), "{name} {kind}");
     }
+    assert_eq!(types.len(), listed.len(), "what is listed is there from the start");
     let manual = manual();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (sample, _) = line.rsplit_once(' ').unwrap();
         assert_eq!(faults(sample, &manual), Vec::<String>::new());
     }
+    for (name, row) in &manual {
+        let Some(label) = &row.label else { continue };
+        for value in &row.values {
+            let sample = format!("\n{name}{{{label}=\"{value}\"}} ");
+            assert!(text.contains(&sample), "not there from the start:{sample}");
+        }
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn gauges_say_how_the_instance_stands() {
+    let app = TestApp::start(On::Memory, quick()).await;
+    let options = NodeOptions::new(app.ws("/ws/node")).node_id("n").max_jobs(3);
+    let _node = FakeNode::connect(options.behaviour(Behaviour::taking_ms(2_500))).await.unwrap();
+    let running = job().submit(&app);
+    let reader = HttpClient::new(app.http(""));
+    let reader = tokio::spawn(async move { reader.get("/api/v1/events").await });
+    let version = env!("CARGO_PKG_VERSION");
+    let said = |sample: &str| app.engine.scrape().contains(&format!("\n{sample}\n"));
+    for sample in [
+        "lingua_slots{use=\"used\"} 1",
+        "lingua_slots{use=\"free\"} 2",
+        "lingua_breakers_open 0",
+        "lingua_inbox_envelopes 0",
+        "lingua_store_up 1",
+        "lingua_draining 0",
+        "lingua_connections 2",
+        "lingua_dashboard_readers 1",
+        &format!("lingua_build_info{{version=\"{version}\"}} 1"),
+    ] {
+        let seen = wait_until(Duration::from_secs(5), || said(sample)).await;
+        assert!(seen, "no {sample} in {}", app.engine.scrape());
+    }
+    done(&running).await;
+    reader.abort();
+    let gone = wait_until(Duration::from_secs(5), || said("lingua_connections 1")).await;
+    assert!(gone && said("lingua_dashboard_readers 0"), "{}", app.engine.scrape());
+    app.engine.drain();
+    assert!(said("lingua_draining 1"));
     app.finish().await;
 }
 
@@ -187,7 +237,7 @@ fn faults(query: &str, manual: &BTreeMap<String, Row>) -> Vec<String> {
         }
         let found = row(token, manual);
         if found.is_none() && *token != OWN {
-            if token.starts_with("lingua_") {
+            if PREFIXES.iter().any(|own| token.starts_with(own)) {
                 wrong.push(format!("no metric {token}: {query}"));
             }
             continue;
@@ -205,7 +255,10 @@ fn faults(query: &str, manual: &BTreeMap<String, Row>) -> Vec<String> {
             let (label, value) = (matcher[0], matcher.last().unwrap().trim_matches('"'));
             if !own.contains(label) {
                 wrong.push(format!("{token} has no label {label}: {query}"));
-            } else if let Some(row) = found.filter(|row| row.label.as_deref() == Some(label)) {
+            } else if let Some(row) = found.filter(|row| row.label.as_deref() == Some(label))
+                // Without values in the manual there are others with every version.
+                && !row.values.is_empty()
+            {
                 let unknown = value.split('|').filter(|value| !row.values.contains(*value));
                 wrong.extend(unknown.map(|value| format!("{token} has no {label} {value}")));
             }

@@ -24,6 +24,6 @@ pub mod once;
 pub mod memory;
 pub mod redis;
 
-pub use backend::{Backend, Instance, Status};
+pub use backend::{Backend, Instance, Pulse, Status};
 pub use clock::Clock;
 pub use error::{Error, Result};

@@ -56,6 +56,7 @@ impl MemoryStore {
             bus: store.clone(),
             once: store,
             status,
+            pulse: Arc::default(),
             description: "embedded (memory)".into(),
         }
     }

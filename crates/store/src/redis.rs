@@ -62,7 +62,7 @@ pub async fn open(url: &str, options: Options) -> Result<Backend, OpenError> {
     let target = Target::parse(url).map_err(OpenError::Url)?;
     let description = target.to_string().into();
     let link = Link::open(target, options).await?;
-    let status = link.status();
+    let (status, pulse) = (link.status(), link.pulse());
     Ok(Backend {
         nodes: Arc::new(nodes::RedisNodes::new(link.clone())),
         slots: Arc::new(slots::RedisSlots::new(link.clone())),
@@ -71,6 +71,7 @@ pub async fn open(url: &str, options: Options) -> Result<Backend, OpenError> {
         bus: Arc::new(bus::RedisBus::new(link.clone())),
         once: Arc::new(once::RedisOnce::new(link)),
         status,
+        pulse,
         description,
     })
 }

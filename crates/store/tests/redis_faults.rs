@@ -63,6 +63,22 @@ fn envelope() -> Envelope {
     Envelope { id: rand::random(), from: instance(), body: b"hello".to_vec(), live_for: LONG }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looks_at_the_store_are_timed_and_calls_without_an_answer_counted() -> Outcome {
+    let mut server = RedisServer::start().await?;
+    let store = open(&server.url()).await?;
+    store.bus.peers().await?;
+    let looked = async || Ok((store.pulse.ping() > Duration::ZERO).then_some(()));
+    eventually("a look at the store", looked).await?;
+    assert_eq!(store.pulse.errors(), [0; 3], "all is well");
+    server.kill()?;
+    lost(&store).await?;
+    let before = store.pulse.errors()[0];
+    assert_down(&store.bus.peers().await);
+    assert!(store.pulse.errors()[0] > before, "{before} before");
+    Ok(())
+}
+
 /// Flaw 67.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flushing_the_scripts_under_load_changes_no_answer() -> Outcome {

@@ -270,13 +270,17 @@ impl Board {
     /// What this instance counted since the last time, and how it stands.
     async fn part(&self) -> Part {
         let shared = &self.shared;
-        let inbox = shared.store.bus.depth(&shared.instance).await.unwrap_or(0) as u64;
+        let inbox = shared.store.bus.depth(&shared.instance).await;
+        if let Ok(envelopes) = inbox {
+            shared.metrics.set_inbox(envelopes);
+        }
         let counters = shared.metrics.counters();
         let (began, before) = {
             let mut counted = self.counted.lock();
             std::mem::replace(&mut *counted, (Instant::now(), counters.clone()))
         };
         let nodes = self.count_nodes();
+        shared.metrics.set_counts(&nodes);
         let mut lines = self.jobs.lines();
         lines.truncate(MAX_LINES);
         let unmet = self.jobs.unmet().into_iter().take(MAX_VAIN);
@@ -300,7 +304,7 @@ impl Board {
                 sessions,
                 open_jobs: shared.metrics.open_jobs.get().max(0) as u64,
                 waiting: shared.metrics.waiting.get().max(0) as u64,
-                inbox,
+                inbox: inbox.unwrap_or(0) as u64,
                 leads: leads.map(|task| task.as_str().to_owned()).collect(),
             },
             interval_ms: (began.elapsed().as_millis() as u64).max(1),

@@ -15,6 +15,7 @@ use lingua_core::SessionId;
 use lingua_core::outcome::Code;
 use lingua_engine::chance::Chance;
 use lingua_engine::job::Refusal;
+use lingua_engine::metrics::Held;
 use lingua_engine::snapshot::view::{InstanceView, Point, Stats};
 use lingua_engine::snapshot::{Board, Frame};
 use lingua_engine::{Engine, tasks};
@@ -144,7 +145,8 @@ pub(crate) async fn events(
     };
     let (sender, receiver) = mpsc::channel(1);
     let (board, chance) = (Arc::clone(&door.engine.board), door.engine.chance());
-    tasks::start(feed(board, chance, sender, peer, seat));
+    let place = (seat, door.engine.metrics().reader());
+    tasks::start(feed(board, chance, sender, peer, place));
     let stream = futures_util::stream::unfold(receiver, |mut receiver| async {
         let event: Bytes = receiver.recv().await?;
         Some((Ok::<_, Infallible>(event), receiver))
@@ -162,7 +164,7 @@ async fn feed(
     chance: Chance,
     reader: mpsc::Sender<Bytes>,
     mut peer: Peer,
-    seat: Seat,
+    (seat, _held): (Seat, Held),
 ) {
     let mut frames = board.frames();
     frames.mark_changed();

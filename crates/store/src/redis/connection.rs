@@ -21,7 +21,7 @@ use super::reply::Reply;
 use super::scripts::Script;
 use super::url::{Target, Topology};
 use super::wire::{Connected, Silence, Wire, ask_sentinels, connect, connect_checked, ping};
-use crate::backend::Status;
+use crate::backend::{Pulse, Status};
 use crate::error::{Error, Result};
 
 /// Between two questions to the Sentinels who the primary is.
@@ -50,6 +50,7 @@ struct Inner {
     /// It answers and writes nothing down, being full or without its disk or its replicas.
     full: AtomicBool,
     status: watch::Sender<Status>,
+    pulse: Arc<Pulse>,
     /// Somebody saw a sign of trouble: look now, not at the next ping.
     doubt: Notify,
     watcher: RwLock<Option<AbortHandle>>,
@@ -79,6 +80,7 @@ impl Link {
             up: AtomicBool::new(true),
             full: AtomicBool::new(false),
             status,
+            pulse: Arc::default(),
             doubt: Notify::new(),
             watcher: RwLock::new(None),
         });
@@ -89,6 +91,10 @@ impl Link {
 
     pub(crate) fn status(&self) -> watch::Receiver<Status> {
         self.0.status.subscribe()
+    }
+
+    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+        Arc::clone(&self.0.pulse)
     }
 
     /// Whether all keys are at one place, so that any two commands can be sent together.
@@ -121,7 +127,8 @@ impl Link {
         self.0.wire()?;
         let patience = wait + self.0.options.response_timeout;
         let connected = connect(&self.0.target, &self.0.options, patience).await;
-        connected.map(|c| c.wire).map_err(|e| Error::Down(e.to_string()))
+        let lost = |e: OpenError| self.0.pulse.failed(Error::Down(e.to_string()));
+        connected.map(|c| c.wire).map_err(lost)
     }
 
     /// Turns a client error into ours and has the watcher look if it is a sign of trouble.
@@ -208,10 +215,11 @@ impl Call<'_> {
 
 impl Inner {
     fn wire(&self) -> Result<Wire> {
+        let down = || self.pulse.failed(Error::Down(self.reason()));
         if !self.up.load(Ordering::Relaxed) {
-            return Err(Error::Down(self.reason()));
+            return Err(down());
         }
-        self.wire.read().clone().ok_or_else(|| Error::Down(self.reason()))
+        self.wire.read().clone().ok_or_else(down)
     }
 
     fn reason(&self) -> String {
@@ -222,6 +230,10 @@ impl Inner {
     }
 
     fn trouble(&self, error: &RedisError) -> Error {
+        self.pulse.failed(self.read_trouble(error))
+    }
+
+    fn read_trouble(&self, error: &RedisError) -> Error {
         let what = error.to_string();
         match error.kind() {
             ErrorKind::Server(
@@ -350,7 +362,13 @@ async fn watch_over(inner: Weak<Inner>) {
             let _ = doubt.await;
         }
         let mut lost = None;
-        match ping(wire, link.options.response_timeout).await {
+        let asked = Instant::now();
+        let answer = ping(wire, link.options.response_timeout).await;
+        // A line that broke says nothing of how fast the store is.
+        if !matches!(answer, Err(Silence::Broken(_))) {
+            link.pulse.looked(asked.elapsed());
+        }
+        match answer {
             Ok(()) => {
                 unanswered = 0;
                 if link.writes().await {
