@@ -20,7 +20,7 @@ pub struct Lingua {
 impl Lingua {
     /// Starts it and waits for its three lines.
     pub fn start(args: &[&str]) -> Self {
-        Lingua::of(command(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+        Self::launch(command(args))
     }
 
     /// The same with these settings, and all that it logs until it ends.
@@ -30,6 +30,19 @@ impl Lingua {
         let mut child = command.spawn().unwrap();
         let log = Log::of(child.stderr.take().unwrap());
         (Lingua::of(child), log)
+    }
+
+    /// The same, with no more files and sockets than this.
+    pub fn start_with_files(files: u32, args: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_lingua")]).args(args);
+        shell.env_remove("LINGUA_STORE").env_remove("LINGUA_LISTEN");
+        Self::launch(shell)
+    }
+
+    fn launch(mut command: Command) -> Self {
+        Self::of(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
     }
 
     fn of(mut child: Child) -> Self {
