@@ -6,17 +6,20 @@
 //!
 //! - [`registry`]: the jobs of this instance. `run`: the life of one. `placing`: how it gets onto a
 //!   node. `slot`: what it holds there.
-//! - `waiting`: the lines of jobs for which all is full.
+//! - `admission`: how many are taken in. `waiting`: the lines of jobs for which all is full. `shares`: whose
+//!   turn it is in them.
 //! - `traced`: its spans. `gaps`: missing models. `conversations`: who heard what. `demand`: what was
 //!   asked for in vain. `sweep`: jobs whose instance
 //!   died.
 
+mod admission;
 mod conversations;
 mod demand;
 mod gaps;
 mod placing;
 mod registry;
 mod run;
+mod shares;
 mod slot;
 mod sweep;
 mod traced;
@@ -43,6 +46,7 @@ use crate::job::{JobSpec, NodeResult, Refusal, Reject};
 use crate::nodes::Nodes;
 use crate::shared::Shared;
 use crate::tasks;
+use admission::Admission;
 use conversations::Conversations;
 use demand::Demand;
 use gaps::RouteGaps;
@@ -88,6 +92,7 @@ pub struct Dispatcher {
     shared: Arc<Shared>,
     nodes: Arc<Nodes>,
     waiting: Arc<Waiting>,
+    admission: Admission,
     registry: Registry,
     budget: Mutex<RetryBudget>,
     conversations: Conversations,
@@ -99,6 +104,7 @@ impl Dispatcher {
     pub(crate) fn new(shared: Arc<Shared>, nodes: Arc<Nodes>, waiting: Arc<Waiting>) -> Self {
         Dispatcher {
             registry: Registry::new(shared.settings.results),
+            admission: Admission::new(shared.settings.admission.clone()),
             shared,
             nodes,
             waiting,
@@ -117,6 +123,10 @@ impl Dispatcher {
         if let Status::Down { reason } = &*self.shared.store.status.borrow() {
             return Err(Refusal::store_down(&lingua_store::Error::Down(reason.clone())));
         }
+        self.admission.enter(spec.session.tenant()).map_err(|(met, refusal)| {
+            self.shared.metrics.limited(met.as_str());
+            refusal
+        })?;
         let (sender, events) = mpsc::channel(MAILBOX);
         let created_ms = self.shared.clock.now().as_millis();
         let ears = sender.clone();
@@ -127,6 +137,8 @@ impl Dispatcher {
             tasks::start(
                 run::Run::new(Arc::clone(self), Arc::clone(&job), spec, (sender, events)).drive(),
             );
+        } else {
+            self.admission.leave(job.session.tenant());
         }
         Ok(job)
     }

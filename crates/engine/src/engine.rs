@@ -95,7 +95,11 @@ impl Engine {
             secret.clone(),
         );
         let (strays, stray) = mpsc::channel(STRAYS);
-        let waiting = Arc::new(Waiting::new(settings.waiting, metrics.waiting.clone()));
+        let waiting = Arc::new(Waiting::new(
+            settings.waiting,
+            settings.admission.shares.clone(),
+            metrics.waiting.clone(),
+        ));
         let shared = Arc::new(Shared {
             settings,
             store,

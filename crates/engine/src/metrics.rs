@@ -63,6 +63,7 @@ pub struct Metrics {
     retries: By,
     stale: By,
     gaps: By,
+    limited: By,
     nodes: Family<Labels, Gauge>,
     pub(crate) sessions: Gauge,
     pub(crate) session_panics: Counter,
@@ -209,6 +210,11 @@ impl Default for Metrics {
                 "model_gaps",
                 "Reports of missing models, by what followed",
                 known::by("followed", known::GAPS)
+            ),
+            limited: metric!(
+                "limited",
+                "Wishes that met a limit, by its name in the configuration",
+                known::by("limit", known::LIMITS)
             ),
             nodes: metric!("nodes", "Nodes of this instance by state", Family::default()),
             sessions: metric!(
@@ -386,6 +392,11 @@ impl Metrics {
     pub(crate) fn stale(&self, kind: &'static str) {
         self.stale_total.fetch_add(1, Ordering::Relaxed);
         self.stale.get_or_create(&[("kind", kind)]).inc();
+    }
+
+    /// A wish met this limit.
+    pub fn limited(&self, limit: &'static str) {
+        self.limited.get_or_create(&[("limit", limit)]).inc();
     }
 
     pub(crate) fn gap(&self, followed: &'static str) {

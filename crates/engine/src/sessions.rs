@@ -266,16 +266,17 @@ impl Sessions {
             route: opening.manner.route,
         });
         let mut open = self.open.lock();
-        let full = |what: &str, most: usize| {
+        let full = |limit: &'static str, what: &str, most: usize| {
+            self.shared.metrics.limited(limit);
             let detail = format!("{what} has {most} sessions open, which is as many as may be");
             Err(Refusal::new(Code::QuotaExceeded, detail).retry_after(5_000))
         };
         if open.sessions.len() >= bounds.total {
-            return full("this instance", bounds.total);
+            return full("sessions", "this instance", bounds.total);
         }
         let tenant = open.tenants.entry(handle.key.tenant().clone()).or_default();
         if *tenant >= bounds.per_tenant {
-            return full("the tenant", bounds.per_tenant);
+            return full("sessions_per_tenant", "the tenant", bounds.per_tenant);
         }
         *tenant += 1;
         open.sessions.insert(handle.key.clone(), Arc::clone(&handle));

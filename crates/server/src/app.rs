@@ -82,7 +82,8 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         let workers = Workers::start(threads(config))?;
         let stop = signals.stop(engine.clone());
         let door = Door::new(engine.clone(), Arc::clone(&gate));
-        crate::serve_on(socket, admin, door, engine, &workers.places(), stop).await;
+        let limits = Arc::new(config.limits.clone());
+        crate::serve_on(socket, admin, door, engine, limits, &workers.places(), stop).await;
         workers.end();
         if let Some(exporter) = exporter {
             exporter.end().await;

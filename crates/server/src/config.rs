@@ -18,7 +18,7 @@ mod print;
 mod reload;
 
 pub(crate) use check::kid;
-pub(crate) use options::{Config, Profile};
+pub(crate) use options::{Config, Limits, Profile};
 pub(crate) use print::{effective, sample};
 pub(crate) use reload::changes;
 

@@ -111,7 +111,8 @@ pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output
         tracing::warn!(%error, "this instance stays alone");
     }
     let door = http::Door::new(engine.clone(), identity::Gate::open());
-    serve_on(socket, None, door, engine, &Places::here(), stop).await;
+    let limits = Arc::new(config::Config::preset(Default::default()).limits);
+    serve_on(socket, None, door, engine, limits, &Places::here(), stop).await;
 }
 
 /// The same, with connections on these threads, and with another listener for administrators if there
@@ -121,6 +122,7 @@ async fn serve_on(
     admin: Option<TcpListener>,
     door: http::Door,
     engine: Engine,
+    limits: Arc<config::Limits>,
     places: &Places,
     stop: impl Future<Output = ()>,
 ) {
@@ -144,11 +146,12 @@ async fn serve_on(
             admin,
             http::router(door, http::Part::Admin),
             engine.metrics(),
+            &limits,
             &Places::here(),
             ended,
         )
         .await;
     };
-    let everybody = listener::serve(socket, public, engine.metrics(), places, drained);
+    let everybody = listener::serve(socket, public, engine.metrics(), &limits, places, drained);
     futures_util::future::join(everybody, administrators).await;
 }

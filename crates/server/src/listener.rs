@@ -23,16 +23,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tower_layer::Layer;
 
+use crate::config::Limits;
 use crate::workers::Places;
 use addresses::{Addresses, Seat};
 use meter::{Metered, Written};
-
-/// Sockets open at the same time, upgraded ones counted; more wait in the kernel's queue. What the
-/// operating system allows a process is mostly less.
-const MAX_CONNECTIONS: usize = 65_536;
-
-/// For a request's headers to arrive, also of an idle kept-alive connection.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// For requests and sockets under way to end once it stops.
 const GRACE: Duration = Duration::from_secs(10);
@@ -48,6 +42,8 @@ pub(crate) struct Peer {
     pub(crate) ending: watch::Receiver<bool>,
     /// From where it comes.
     pub(crate) address: IpAddr,
+    /// How much it may ask for.
+    pub(crate) limits: Arc<Limits>,
     written: Written,
     _place: Arc<(OwnedSemaphorePermit, Seat, Held)>,
 }
@@ -65,13 +61,16 @@ pub(crate) async fn serve(
     socket: TcpListener,
     router: Router,
     metrics: &Metrics,
+    limits: &Arc<Limits>,
     places: &Places,
     stop: impl Future<Output = ()>,
 ) {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    let seats = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let addresses = Addresses::default();
+    // Also for the next request of a connection that is kept alive.
+    let header_timeout = Duration::from_millis(limits.header_timeout_ms);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
+    let seats = Arc::new(Semaphore::new(limits.connections));
+    let addresses = Addresses::new(limits.connections_per_address);
     let graceful = GracefulShutdown::new();
     let (end, ending) = watch::channel(false);
     tokio::pin!(stop);
@@ -93,6 +92,7 @@ pub(crate) async fn serve(
         };
         let address = from.ip().to_canonical();
         let Some(seat) = addresses.seat(address) else {
+            metrics.limited("connections_per_address");
             tracing::debug!(%address, "too many connections from one address");
             continue;
         };
@@ -103,8 +103,13 @@ pub(crate) async fn serve(
         }
         let place = Arc::new((place, seat, metrics.connection()));
         let written = Written::default();
-        let peer =
-            Peer { ending: ending.clone(), address, written: written.clone(), _place: place };
+        let peer = Peer {
+            ending: ending.clone(),
+            address,
+            limits: Arc::clone(limits),
+            written: written.clone(),
+            _place: place,
+        };
         let service = TowerToHyperService::new(Extension(peer).layer(router.clone()));
         let (builder, watcher) = (builder.clone(), graceful.watcher());
         let connection = async move |stream: TcpStream| {

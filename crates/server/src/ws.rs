@@ -25,12 +25,6 @@ use crate::http::guard::Shown;
 use crate::identity::{Caller, Gate, Pass, Role};
 use crate::listener::Peer;
 
-/// Bytes of one message of a node: a result with its speech fits many times.
-const MAX_NODE_MESSAGE: usize = 16 << 20;
-
-/// Bytes of one message of a client: a whole utterance fits, in base64 too.
-const MAX_SESSION_MESSAGE: usize = (2 << 20) / 3 * 4 + (64 << 10);
-
 /// Read from the socket at once. The library clears the whole buffer before every read and keeps it
 /// while the socket is idle, so that a larger one costs processor and memory on every connection.
 const READ_BUFFER: usize = 4_096;
@@ -55,8 +49,8 @@ pub(crate) async fn node(
     };
     let visitor = Visitor { pass: Pass::none(gate), shown };
     upgrade
-        .max_message_size(MAX_NODE_MESSAGE)
-        .max_frame_size(MAX_NODE_MESSAGE)
+        .max_message_size(peer.limits.node_message_bytes)
+        .max_frame_size(peer.limits.node_message_bytes)
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(WRITE_BUFFER)
         .max_write_buffer_size(MAX_WRITE_BUFFER)
@@ -77,8 +71,8 @@ pub(crate) async fn session(
     };
     let visitor = Visitor { pass: Pass::none(gate), shown };
     upgrade
-        .max_message_size(MAX_SESSION_MESSAGE)
-        .max_frame_size(MAX_SESSION_MESSAGE)
+        .max_message_size(peer.limits.session_message_bytes)
+        .max_frame_size(peer.limits.session_message_bytes)
         .read_buffer_size(READ_BUFFER)
         .write_buffer_size(0)
         .max_write_buffer_size(MAX_WRITE_BUFFER)

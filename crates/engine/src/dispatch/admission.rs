@@ -67,7 +67,10 @@ impl Admission {
         let mut open = self.open.lock();
         if open.total >= limits.jobs {
             let detail = format!("this instance has {} open jobs, as many as it may", limits.jobs);
-            return Err((Met::Jobs, Refusal::new(Code::QuotaExceeded, detail).retry_after(RETRY_MS)));
+            return Err((
+                Met::Jobs,
+                Refusal::new(Code::QuotaExceeded, detail).retry_after(RETRY_MS),
+            ));
         }
         let now = Instant::now();
         if open.tenants.len() > MAX_IDLE && !open.tenants.contains_key(tenant) {
@@ -76,7 +79,8 @@ impl Admission {
         let entry = open.tenants.get_mut(tenant);
         let (jobs, due) = entry.map_or((0, now), |entry| (entry.open, entry.due.max(now)));
         if jobs >= limits.jobs_per_tenant {
-            let detail = format!("the tenant has {} open jobs, as many as it may", limits.jobs_per_tenant);
+            let detail =
+                format!("the tenant has {} open jobs, as many as it may", limits.jobs_per_tenant);
             let refusal = Refusal::new(Code::QuotaExceeded, detail).retry_after(RETRY_MS);
             return Err((Met::JobsPerTenant, refusal));
         }
@@ -161,7 +165,8 @@ mod tests {
     async fn a_second_of_jobs_may_come_at_once_and_then_so_many_a_second() {
         let admission = admission(100_000, 100_000, 10);
         let (a, b) = (tenant("a"), tenant("b"));
-        let burst = |tenant: &TenantId| (0..1_000).filter(|_| admission.enter(tenant).is_ok()).count();
+        let burst =
+            |tenant: &TenantId| (0..1_000).filter(|_| admission.enter(tenant).is_ok()).count();
         assert_eq!(burst(&a), 10);
         let (met, refusal) = admission.enter(&a).unwrap_err();
         assert_eq!((met, refusal.code), (Met::JobsPerTenantPerSecond, Code::RateLimited));

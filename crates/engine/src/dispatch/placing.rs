@@ -246,6 +246,9 @@ impl Run {
         });
         match call {
             Some(Call::Slot(node)) => Ok(Some(node)),
+            Some(Call::Leave) => Err(Some(
+                self.busy("the line for this direction is full, and others have less in it"),
+            )),
             Some(Call::Look) | None if Instant::now() >= until => {
                 Err(Some(self.busy("every able node is full")))
             }

@@ -716,6 +716,7 @@ impl Run {
         let now_ms = self.d.shared.clock.now().as_millis();
         self.over = true;
         self.d.shared.metrics.open_jobs.dec();
+        self.d.admission.leave(self.job.session.tenant());
         self.job.close_ears();
         self.job.change(|view| {
             view.state = match &ended {
@@ -737,6 +738,7 @@ impl Run {
             observer.tell_later(JobNews::Ended(Ended::Failed(refusal)));
         }
         self.d.shared.metrics.open_jobs.dec();
+        self.d.admission.leave(self.job.session.tenant());
         // What the store says of it changes from now on; whoever asks again asks the store.
         self.d.registry.forget(&self.job.id);
     }

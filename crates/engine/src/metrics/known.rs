@@ -24,6 +24,16 @@ pub(super) const RESERVE: [&str; 11] = [
 pub(super) const STALE: [&str; 9] =
     ["ack", "started", "reject", "partial", "result", "late", "ended", "far", "moved"];
 pub(super) const GAPS: [&str; 4] = ["reacted", "debounced", "unnamed", "limited"];
+pub(super) const LIMITS: [&str; 8] = [
+    "jobs",
+    "jobs_per_tenant",
+    "jobs_per_tenant_per_s",
+    "sessions",
+    "sessions_per_tenant",
+    "connections_per_address",
+    "session_messages_per_s",
+    "node_messages_per_s",
+];
 pub(super) const CUTS: [&str; 6] =
     ["final", "pause", "max_duration", "max_bytes", "language_change", "close"];
 pub(super) const DROPPED: [&str; 8] = [

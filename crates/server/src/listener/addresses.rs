@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Connections from one address at the same time: a house full of people, not a flood.
-const MAX_PER_ADDRESS: usize = 4_096;
-
 /// The connections of every address.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
+#[derive(Clone, Debug)]
+pub(super) struct Addresses {
+    taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    /// Of one address: a house full of people, not a flood.
+    most: usize,
+}
 
 /// One of them; its place is free again when it is dropped.
 #[derive(Debug)]
@@ -21,11 +22,16 @@ pub(crate) struct Seat {
 }
 
 impl Addresses {
+    /// With so many for each.
+    pub(super) fn new(most: usize) -> Self {
+        Addresses { taken: Arc::default(), most }
+    }
+
     /// A place for one more from this address, if there is one.
     pub(super) fn seat(&self, address: IpAddr) -> Option<Seat> {
-        let mut taken = self.0.lock();
+        let mut taken = self.taken.lock();
         let count = taken.entry(address).or_default();
-        if *count >= MAX_PER_ADDRESS {
+        if *count >= self.most {
             return None;
         }
         *count += 1;
@@ -35,7 +41,7 @@ impl Addresses {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut taken = self.addresses.0.lock();
+        let mut taken = self.addresses.taken.lock();
         if let Some(count) = taken.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
@@ -51,15 +57,15 @@ mod tests {
 
     #[test]
     fn one_address_has_its_share_and_others_theirs() {
-        let addresses = Addresses::default();
+        let addresses = Addresses::new(100);
         let (one, other) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
         let mut seats: Vec<Seat> = Vec::new();
-        seats.extend((0..MAX_PER_ADDRESS + 5).filter_map(|_| addresses.seat(one)));
-        assert_eq!(seats.len(), MAX_PER_ADDRESS);
+        seats.extend((0..100 + 5).filter_map(|_| addresses.seat(one)));
+        assert_eq!(seats.len(), 100);
         assert!(addresses.seat(other).is_some());
         seats.pop();
         assert!(addresses.seat(one).is_some());
         drop(seats);
-        assert!(addresses.0.lock().is_empty(), "nothing is remembered of who is gone");
+        assert!(addresses.taken.lock().is_empty(), "nothing is remembered of who is gone");
     }
 }

@@ -23,21 +23,12 @@ use tokio::time::Instant;
 use super::Visitor;
 use super::limits::{Offences, Rate};
 use super::outbound::{Close, End, Event, Wire};
+use crate::config::Limits;
 use crate::listener::Peer;
 use crate::wire::capability::Abilities;
 use crate::wire::node::{self, FromNode};
 
-/// For the first message to arrive.
-const FIRST_MESSAGE: Duration = Duration::from_secs(10);
-
-/// A connection without a message or pong for so long is dead; without a registration, one without
-/// a message.
-const SILENCE: Duration = Duration::from_secs(90);
-
 const PING_EVERY: Duration = Duration::from_secs(15);
-
-/// Messages a second that no node has a reason to send.
-const MAX_MESSAGES: u32 = 2_000;
 
 /// Messages that one job brings back, beyond that.
 const MESSAGES_PER_JOB: u32 = 8;
@@ -72,6 +63,7 @@ pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer, visitor
 /// One connection of a node.
 struct NodeSocket {
     engine: Engine,
+    limits: Arc<Limits>,
     visitor: Visitor,
     wire: Wire,
     /// What the engine wants to be sent.
@@ -123,7 +115,10 @@ impl NodeSocket {
         let now = Instant::now();
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let patience = Duration::from_millis(engine.settings().timing.send_ms);
+        let limits = Arc::clone(&peer.limits);
         NodeSocket {
+            rate: Rate::per_second(limits.node_messages_per_s, now),
+            limits,
             visitor,
             wire: Wire::new(socket, peer, patience),
             messages,
@@ -134,7 +129,6 @@ impl NodeSocket {
             abilities: Abilities::default(),
             says_health: false,
             unsent: Vec::new(),
-            rate: Rate::per_second(MAX_MESSAGES, now),
             offences: Offences::default(),
             alive_at: now,
             spoke_at: None,
@@ -145,7 +139,7 @@ impl NodeSocket {
 
     async fn converse(&mut self, ended: impl Future<Output = ()>) -> End {
         let mut ended = pin!(ended);
-        self.wire.wake_at(self.opened_at + FIRST_MESSAGE);
+        self.wire.wake_at(self.opened_at + self.first_message());
         loop {
             let event = tokio::select! {
                 biased;
@@ -183,7 +177,9 @@ impl NodeSocket {
         if self.rate.take(now) {
             return Ok(());
         }
-        let detail = format!("more than {MAX_MESSAGES} messages a second");
+        self.engine.metrics().limited("node_messages_per_s");
+        let most = self.limits.node_messages_per_s;
+        let detail = format!("more than {most} messages a second");
         self.refuse(&Refusal::new(Code::RateLimited, &detail));
         Err(Close::new(1008, detail))
     }
@@ -256,16 +252,23 @@ impl NodeSocket {
         Ok(())
     }
 
+    /// For the first message to arrive.
+    fn first_message(&self) -> Duration {
+        Duration::from_millis(self.limits.handshake_timeout_ms)
+    }
+
     fn on_due(&mut self, now: Instant) -> Goes {
+        // Without a message or pong for so long it is dead; without a registration, without a message.
+        let silence = Duration::from_millis(self.limits.silence_ms);
         let registered = self.present.connection.is_some();
         let speak_by = match self.spoke_at {
-            None => self.opened_at + FIRST_MESSAGE,
-            Some(spoke_at) => spoke_at + SILENCE,
+            None => self.opened_at + self.first_message(),
+            Some(spoke_at) => spoke_at + silence,
         };
         if !registered && speak_by <= now {
             return Err(Close::new(4002, "no registration in time"));
         }
-        let silent_at = self.alive_at + SILENCE;
+        let silent_at = self.alive_at + silence;
         if silent_at <= now {
             return Err(Close::new(1013, "nothing was heard for too long"));
         }

@@ -28,20 +28,13 @@ use crate::listener::Peer;
 use crate::wire::session::framing::Framer;
 use crate::wire::session::{self, Bound, Codec, Init, Renderer, Said};
 
-/// For the session to be opened.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-
-/// A connection without a message or pong for so long is dead.
-const SILENCE: Duration = Duration::from_secs(90);
-
 /// How often a client that says nothing is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(30);
 
 /// How often clients are told to send their own heartbeat.
 const HEARTBEAT_MS: u64 = 20_000;
 
-/// Messages a second that no client has a reason to send; so many bytes count as one.
-const MAX_MESSAGES: u32 = 200;
+/// So many bytes count as one message.
 const BYTES_PER_MESSAGE: f64 = 16_384.0;
 
 /// A client that takes nothing for so long is asked to hold on, and after the second span it is
@@ -81,6 +74,10 @@ pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer, visitor
 struct SessionLine {
     engine: Engine,
     visitor: Visitor,
+    /// For the session to be opened.
+    handshake: Duration,
+    /// A connection without a message or pong for so long is dead.
+    silence: Duration,
     wire: Wire,
     /// Once the session is open.
     session_id: String,
@@ -105,16 +102,19 @@ struct SessionLine {
 impl SessionLine {
     fn new(socket: WebSocket, engine: Engine, peer: Peer, visitor: Visitor) -> Self {
         let now = Instant::now();
+        let limits = Arc::clone(&peer.limits);
         SessionLine {
             engine,
             visitor,
+            silence: Duration::from_millis(limits.silence_ms),
+            handshake: Duration::from_millis(limits.handshake_timeout_ms),
             wire: Wire::new(socket, peer, PATIENCE),
             session_id: String::new(),
             manner: None,
             codec: Codec::default(),
             binary: false,
             framer: Framer::new(Codec::default()),
-            rate: Rate::per_second(MAX_MESSAGES, now),
+            rate: Rate::per_second(limits.session_messages_per_s, now),
             offences: Offences::default(),
             alive_at: now,
             next_ping: now + PING_EVERY,
@@ -127,7 +127,7 @@ impl SessionLine {
 
     /// Waits for the message that opens the session.
     async fn handshake(&mut self, address: std::net::IpAddr) -> Result<Init, Bye> {
-        let by = Instant::now() + HANDSHAKE;
+        let by = Instant::now() + self.handshake;
         self.wire.wake_at(by);
         loop {
             let event = std::future::poll_fn(|cx| {
@@ -189,6 +189,7 @@ impl SessionLine {
         self.wire.pause_reading(now + wait);
         if self.slowed_at.is_none_or(|at| now - at > SLOW) {
             self.slowed_at = Some(now);
+            self.engine.metrics().limited("session_messages_per_s");
             let resume_after_ms = Some(lingua_core::time::millis(wait).max(1));
             let message = "more is sent than a conversation needs";
             self.tell(ToClient::Backpressure {
@@ -278,7 +279,7 @@ impl SessionLine {
 
     /// What time alone brings about.
     fn on_due(&mut self, now: Instant) {
-        if self.alive_at + SILENCE <= now {
+        if self.alive_at + self.silence <= now {
             self.ending.get_or_insert(Bye::new(1013, "nothing was heard for too long"));
         }
         if self.next_ping <= now {
@@ -305,7 +306,7 @@ impl SessionLine {
     fn next_due(&mut self) -> Instant {
         let stalled = self.wire.stalled_since().filter(|_| !self.pressed).map(|at| at + SLOW);
         let dues = [stalled, self.session_due].into_iter().flatten();
-        dues.fold(self.next_ping.min(self.alive_at + SILENCE), Instant::min)
+        dues.fold(self.next_ping.min(self.alive_at + self.silence), Instant::min)
     }
 }
 

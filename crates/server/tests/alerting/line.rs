@@ -72,6 +72,7 @@ pub fn opening() -> Opening {
         address: IpAddr::from([127, 0, 0, 1]),
         manner: Arc::new(manner),
         trace_id: None,
+        traceparent: None,
         supports: Supports::default(),
         pause: None,
         max_utterance: None,
