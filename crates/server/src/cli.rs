@@ -13,12 +13,14 @@ mod demo;
 mod serve;
 mod speakers;
 mod token;
+mod top;
 
 pub(crate) use chaos::{Chaos, Part as ChaosPart, Run as ChaosRun, Share as ChaosShare};
 pub(crate) use demo::Demo;
 pub(crate) use serve::{ConfigPart, Serve};
 pub(crate) use speakers::{Load, Speak};
 pub(crate) use token::{Token, TokenInspect, TokenKey, TokenMint, TokenRevoke};
+pub(crate) use top::Top;
 
 /// The control plane of a real-time speech translation platform.
 ///
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     },
     /// Show the whole system on this machine: schedulers, nodes, speakers, and faults on request
     Demo(Demo),
+    /// Show in the terminal how everything stands, and follow it
+    Top(Top),
     /// Run simulated nodes over the real socket
     Node(Node),
     /// Ask a scheduler whether it is alive; exit code 0 if so

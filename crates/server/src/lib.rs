@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`identity`] (who may do what), [`app`] (the life of `lingua serve`),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
-//! [`otlp`], [`telemetry`], [`bench`], the commands [`probe`], [`node`], [`hand_in`], [`speak`], [`load`] and
+//! [`otlp`], [`telemetry`], [`bench`], the commands [`probe`], [`top`], [`node`], [`hand_in`], [`speak`], [`load`] and
 //! [`chaos`], and [`demo`], which has a part of each.
 //!
 //! It is a library with a binary of three lines, so that tests and the binary go through one door:
@@ -25,6 +25,7 @@ mod telemetry;
 mod bench;
 mod token;
 mod probe;
+mod top;
 mod node;
 mod hand_in;
 mod speak;
@@ -62,7 +63,7 @@ pub fn run() -> ExitCode {
             ("info".to_owned(), options.settings.log_format.unwrap_or(LogFormat::Human))
         }
         // What happens in there is shown otherwise.
-        (cli::Command::Demo(_), _) => ("error".to_owned(), LogFormat::Human),
+        (cli::Command::Demo(_) | cli::Command::Top(_), _) => ("error".to_owned(), LogFormat::Human),
         _ => ("info".to_owned(), LogFormat::Human),
     };
     let logs = telemetry::start(&level, format);
@@ -76,6 +77,7 @@ pub fn run() -> ExitCode {
         cli::Command::Token { what } => token::run(&what),
         cli::Command::Demo(options) => demo::run(&options),
         cli::Command::Probe(options) => probe::run(&options),
+        cli::Command::Top(options) => top::run(&options),
         cli::Command::Node(options) => node::run(&options),
         cli::Command::Dispatch(options) => hand_in::run(&options),
         cli::Command::Speak(options) => speak::run(&options),

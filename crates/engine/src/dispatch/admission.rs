@@ -156,8 +156,8 @@ mod tests {
         assert_eq!(admission.enter(&b).unwrap_err().0, Met::Jobs);
         admission.leave(&a);
         admission.enter(&b).unwrap();
-        (0..5).for_each(|_| admission.leave(&b));
-        admission.leave(&a);
+        (0..3).for_each(|_| admission.leave(&b));
+        (0..2).for_each(|_| admission.leave(&a));
         (0..3).for_each(|_| admission.enter(&a).unwrap());
     }
 

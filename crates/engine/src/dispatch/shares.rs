@@ -38,8 +38,8 @@ impl Shares {
     /// One more job of this tenant waits.
     pub(super) fn joined(&mut self, tenant: &TenantId) {
         if self.tenants.len() > MAX_IDLE {
-            let now = self.now;
-            self.tenants.retain(|_, tenant| tenant.waiting > 0 || tenant.clock > now);
+            // Of those that do not wait, a slot is forgotten at most.
+            self.tenants.retain(|_, tenant| tenant.waiting > 0);
         }
         let now = self.now;
         let entry = self.tenants.entry(tenant.clone()).or_default();

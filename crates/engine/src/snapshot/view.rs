@@ -315,7 +315,8 @@ pub struct Point {
 }
 
 impl Point {
-    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+    /// The point of a snapshot.
+    pub fn of(snapshot: &Snapshot) -> Self {
         let work = &snapshot.work;
         Point {
             at_ms: snapshot.at_ms,

@@ -1,0 +1,173 @@
+//! The terminal: taken over, drawn on, and given back as it was however this ends.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use lingua_store::Clock;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::widgets::Paragraph;
+use ratatui::{DefaultTerminal, Frame};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+
+use super::line::Line;
+use super::show::{self, Palette};
+use super::state::{Press, State};
+use crate::cli::Failure;
+
+/// News and keys that wait to be shown.
+const WAITING: usize = 64;
+
+/// How often the age of what is shown is told again.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How often the thread that reads keys looks whether it is still wanted.
+const LISTEN: Duration = Duration::from_millis(200);
+
+/// Epoch milliseconds.
+pub(crate) fn now_ms() -> u64 {
+    Clock::system().now().as_millis()
+}
+
+/// Shows and follows until a key or a signal ends it.
+pub(crate) async fn run(line: Line, palette: Palette) -> Result<(), Failure> {
+    let listen = |kind| signal(kind).context("signals cannot be listened to");
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut hang_up = listen(SignalKind::hangup())?;
+    let mut state = State::new(line.url());
+    let (looking, looked_at) = watch::channel(state.view);
+    let (tell, mut news) = mpsc::channel(WAITING);
+    let following = tokio::spawn(line.follow(tell, looked_at));
+    let mut terminal = Terminal::take()?;
+    let mut keys = keys();
+    let mut tick = tokio::time::interval(TICK);
+    loop {
+        let seen = terminal.draw(&state, palette)?;
+        tokio::select! {
+            Some(one) = news.recv() => state.hear(now_ms(), one),
+            event = keys.recv() => match event {
+                Some(Event::Key(key)) => {
+                    let pressed = meaning(key);
+                    if pressed.is_some_and(|pressed| !state.press(pressed, seen.page, seen.last)) {
+                        break;
+                    }
+                    looking.send_if_modified(|known| std::mem::replace(known, state.view) != state.view);
+                }
+                // The size is asked for with every drawing.
+                Some(_) => {}
+                // The terminal is gone.
+                None => break,
+            },
+            _ = tick.tick() => state.now_ms = now_ms(),
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hang_up.recv() => break,
+        }
+    }
+    following.abort();
+    Ok(())
+}
+
+/// A terminal of ours; given back when this is dropped, and before a panic is told.
+struct Terminal(DefaultTerminal);
+
+impl Terminal {
+    fn take() -> Result<Self, Failure> {
+        let terminal = ratatui::try_init().context("this terminal cannot be drawn on")?;
+        Ok(Terminal(terminal))
+    }
+
+    fn draw(&mut self, state: &State, palette: Palette) -> Result<Seen, Failure> {
+        let mut seen = Seen::default();
+        let drawn = self.0.draw(|frame| seen = draw(frame, state, palette));
+        drawn.context("the terminal is gone")?;
+        Ok(seen)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // One that is gone needs nothing.
+        let _ = ratatui::try_restore();
+    }
+}
+
+/// How much of a view is seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    page: usize,
+    /// The last line that can be the first one seen.
+    last: usize,
+}
+
+fn draw(frame: &mut Frame<'_>, state: &State, palette: Palette) -> Seen {
+    let area = frame.area();
+    let width = usize::from(area.width);
+    let head = show::frame::head(state, width, area.height >= 16, palette);
+    let rows = u16::try_from(head.len()).unwrap_or(u16::MAX);
+    let [top, middle, bottom] =
+        Layout::vertical([Constraint::Length(rows), Constraint::Min(1), Constraint::Length(1)])
+            .areas(area);
+    let body = match state.help {
+        true => show::frame::help(width, palette),
+        false => show::view(state, state.view, width, palette),
+    };
+    let page = usize::from(middle.height);
+    let last = body.len().saturating_sub(page);
+    let scroll = if state.help { 0 } else { state.look().scroll.min(last) };
+    let foot = show::frame::foot(state, last - scroll, width, palette);
+    let shown: Vec<_> = body.into_iter().skip(scroll).take(page).collect();
+    frame.render_widget(Paragraph::new(head), top);
+    frame.render_widget(Paragraph::new(shown), middle);
+    frame.render_widget(Paragraph::new(foot), bottom);
+    Seen { page, last }
+}
+
+/// Keys as they are pressed, from a thread of their own: reading them blocks.
+fn keys() -> mpsc::Receiver<Event> {
+    let (tell, keys) = mpsc::channel(WAITING);
+    std::thread::spawn(move || {
+        while !tell.is_closed() {
+            let event = match event::poll(LISTEN) {
+                Ok(true) => event::read(),
+                Ok(false) => continue,
+                Err(error) => Err(error),
+            };
+            if event.is_err() || event.is_ok_and(|event| tell.blocking_send(event).is_err()) {
+                return;
+            }
+        }
+    });
+    keys
+}
+
+fn meaning(key: KeyEvent) -> Option<Press> {
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    if key.modifiers.contains(KeyModifiers::CONTROL) {
+        return (key.code == KeyCode::Char('c')).then_some(Press::Quit);
+    }
+    Some(match key.code {
+        KeyCode::Char('q') => Press::Quit,
+        KeyCode::Tab | KeyCode::Right | KeyCode::Char('l') => Press::Next,
+        KeyCode::BackTab | KeyCode::Left | KeyCode::Char('h') => Press::Previous,
+        KeyCode::Char(digit @ '1'..='9') => Press::Go(digit as usize - '1' as usize),
+        KeyCode::Down | KeyCode::Char('j') => Press::Down,
+        KeyCode::Up | KeyCode::Char('k') => Press::Up,
+        KeyCode::PageDown | KeyCode::Char(' ') => Press::PageDown,
+        KeyCode::PageUp | KeyCode::Char('b') => Press::PageUp,
+        KeyCode::Home | KeyCode::Char('g') => Press::Top,
+        KeyCode::End | KeyCode::Char('G') => Press::Bottom,
+        KeyCode::Char('s') => Press::Sort,
+        KeyCode::Char('r') => Press::Reverse,
+        KeyCode::Char('?') => Press::Help,
+        KeyCode::Esc => Press::Escape,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! What is shown: lines of text, each part of them in a tone. The same lines are drawn on a screen
+//! and printed by `--once`.
+//!
+//! - [`frame`]: what is around a view: headline, tabs, keys. [`table`]: columns that fit.
+//! - [`overview`], [`pairs`], [`nodes`], [`sessions`], [`instances`]: the views.
+
+pub(crate) mod frame;
+mod instances;
+mod nodes;
+mod overview;
+mod pairs;
+mod sessions;
+mod table;
+
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use super::state::{State, View};
+
+/// Of plain text; wide enough that no column is left out.
+const PLAIN_WIDTH: usize = 160;
+
+/// What a piece of text is about. As on the dashboard: blue is well, yellow and orange scarce, red
+/// is trouble, grey is nobody's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tone {
+    Plain,
+    Soft,
+    Strong,
+    Fine,
+    Good,
+    Tight,
+    Full,
+    Bad,
+    Nobody,
+}
+
+/// How tones look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Palette {
+    /// Without them, what matters is bold.
+    pub(crate) colours: bool,
+}
+
+impl Palette {
+    pub(crate) fn style(self, tone: Tone) -> Style {
+        let style = Style::new();
+        let colour = match tone {
+            Tone::Plain => return style,
+            Tone::Soft => return style.add_modifier(Modifier::DIM),
+            Tone::Strong => return style.add_modifier(Modifier::BOLD),
+            Tone::Bad if !self.colours => return style.add_modifier(Modifier::BOLD),
+            _ if !self.colours => return style,
+            Tone::Fine => Color::LightGreen,
+            Tone::Good => Color::LightBlue,
+            Tone::Tight => Color::LightYellow,
+            Tone::Full => Color::Indexed(208),
+            Tone::Bad => return style.fg(Color::LightRed).add_modifier(Modifier::BOLD),
+            Tone::Nobody => Color::DarkGray,
+        };
+        style.fg(colour)
+    }
+
+    fn span(self, text: impl Into<String>, tone: Tone) -> Span<'static> {
+        Span::styled(text.into(), self.style(tone))
+    }
+
+    fn line(self, text: impl Into<String>, tone: Tone) -> Line<'static> {
+        Line::from(self.span(text, tone))
+    }
+
+    fn heading(self, text: &str) -> Line<'static> {
+        self.line(text, Tone::Strong)
+    }
+}
+
+/// A view, as wide as this and as long as it is.
+pub(crate) fn view(
+    state: &State,
+    view: View,
+    width: usize,
+    palette: Palette,
+) -> Vec<Line<'static>> {
+    let Some(snapshot) = state.snapshot() else {
+        return vec![palette.line("Figures are on their way…", Tone::Soft)];
+    };
+    match view {
+        View::Overview => overview::lines(state, snapshot, width, palette),
+        View::Pairs => pairs::lines(state, snapshot, width, palette),
+        View::Nodes => nodes::lines(state, width, palette),
+        View::Sessions => sessions::lines(state, width, palette),
+        View::Instances => instances::lines(state, snapshot, width, palette),
+    }
+}
+
+/// Everything as plain text.
+pub(crate) fn plain(state: &State) -> String {
+    let palette = Palette { colours: false };
+    let mut lines = frame::headline(state, palette);
+    for one in View::ALL {
+        if one != View::Overview {
+            lines.push(Line::default());
+            lines.push(palette.heading(one.name()));
+        }
+        if one != View::Overview || state.snapshot().is_some() {
+            lines.extend(view(state, one, PLAIN_WIDTH, palette));
+        }
+    }
+    let mut text = String::new();
+    for line in lines {
+        let whole: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
+        text.push_str(whole.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Breaks a sentence into lines of this width, between words.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is always one");
+        if !last.is_empty() && cells(last) + 1 + cells(word) > width {
+            lines.push(word.to_owned());
+        } else {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines
+}
+
+/// How many cells a text takes.
+fn cells(text: &str) -> usize {
+    Span::raw(text).width()
+}
+
+/// A text that takes at most so many cells.
+fn cut(text: &str, width: usize) -> String {
+    if cells(text) <= width {
+        return text.to_owned();
+    }
+    let (mut short, mut taken) = (String::new(), 1);
+    let mut letter = [0; 4];
+    for one in text.chars() {
+        taken += cells(one.encode_utf8(&mut letter));
+        if taken > width {
+            break;
+        }
+        short.push(one);
+    }
+    if width > 0 {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests;
