@@ -195,7 +195,14 @@ pub(crate) fn foot(state: &State, more: usize, width: usize, palette: Palette) -
     if let Some(stats) = &state.stats {
         parts.push(format!("Store: {}", tame(&stats.store)));
     }
-    palette.line(cut(&parts.join("  "), width), Tone::Soft)
+    let mut text = String::new();
+    for part in parts {
+        let gap = if text.is_empty() { "" } else { "  " };
+        if cells(&text) + cells(gap) + cells(&part) <= width {
+            text = text + gap + &part;
+        }
+    }
+    palette.line(text, Tone::Soft)
 }
 
 /// All keys.

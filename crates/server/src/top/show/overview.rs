@@ -98,12 +98,15 @@ fn figures(
         let mut spans = vec![
             palette.span(format!("{name:<14}"), Tone::Soft),
             palette.span(format!("{value:>8} "), Tone::Strong),
-            palette.span(cut(&format!("{remark:<20}"), width.saturating_sub(23)), Tone::Soft),
         ];
-        let room = width.saturating_sub(spans.iter().map(|span| cells(&span.content)).sum());
-        if room >= 8 {
+        // Behind the value there is room for a remark, and behind that for how it went.
+        let room = width.saturating_sub(23);
+        if room >= 28 {
             let values: Vec<f64> = state.points.iter().map(of).collect();
-            spans.push(palette.span(sparkline(&values, room.min(72)), Tone::Good));
+            spans.push(palette.span(format!("{remark:<20}"), Tone::Soft));
+            spans.push(palette.span(sparkline(&values, (room - 20).min(72)), Tone::Good));
+        } else {
+            spans.push(palette.span(cut(&remark, room), Tone::Soft));
         }
         Line::from(spans)
     };

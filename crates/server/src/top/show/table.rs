@@ -2,7 +2,7 @@
 
 use ratatui::text::Line;
 
-use super::{Palette, Tone, cells, cut};
+use super::{Palette, Tone, cells, cut, wrapped};
 
 /// Between two columns.
 const GAP: usize = 2;
@@ -72,7 +72,10 @@ pub(super) fn table(
     for row in rows {
         lines.push(line(&|at| row.cells[at].clone()));
         for (text, tone) in &row.below {
-            lines.push(palette.line(cut(&format!("  └ {text}"), width), *tone));
+            for (at, part) in wrapped(text, width.saturating_sub(4)).iter().enumerate() {
+                let sign = if at == 0 { "└" } else { " " };
+                lines.push(palette.line(cut(&format!("  {sign} {part}"), width), *tone));
+            }
         }
     }
     lines
@@ -144,9 +147,10 @@ mod tests {
 
     #[test]
     fn where_it_is_narrow_the_least_is_left_out_and_then_names_are_cut() {
-        assert_eq!(drawn(20)[3], "a-long-name  1,234");
-        assert_eq!(drawn(11)[3], "a-long-name");
-        assert_eq!(drawn(8)[3], "a-long-…");
+        let last = |width| drawn(width).pop().unwrap();
+        assert_eq!(last(20), "a-long-name  1,234");
+        assert_eq!(last(11), "a-long-name");
+        assert_eq!(last(8), "a-long-…");
         assert!(drawn(8).iter().all(|line| cells(line) <= 8));
     }
 }
