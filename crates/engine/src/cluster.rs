@@ -6,7 +6,7 @@
 //! from one instance to the other, never through the store.
 //!
 //! - [`words`]: what is said. [`post`]: the way out. [`bodies`]: speech and results.
-//! - `version`: which words an instance understands.
+//! - `version`: which words an instance understands. `question`: what one asks another for people.
 //! - [`remote`]: what is here for this instance and there for another.
 //! - `inbox`: the way in. `feed`: who is there. `strays`: results whose instance or session is gone.
 
@@ -14,6 +14,7 @@ pub(crate) mod words;
 pub mod bodies;
 pub(crate) mod post;
 pub(crate) mod remote;
+pub(crate) mod question;
 mod feed;
 mod inbox;
 mod strays;

@@ -15,7 +15,7 @@ use crate::audio::Audio;
 use crate::chance::Chance;
 use crate::cluster::bodies::Fetch;
 use crate::cluster::post::Post;
-use crate::cluster::{Cluster, Inflow, JoinError};
+use crate::cluster::{Cluster, Inflow, JoinError, question};
 use crate::dispatch::{Dispatcher, Waiting};
 use crate::fleet::FleetView;
 use crate::janitor;
@@ -198,6 +198,17 @@ impl Engine {
     /// A body that another instance was told the name of.
     pub fn body(&self, name: &str) -> Option<Bytes> {
         self.shared.post.bodies.get(name)
+    }
+
+    /// The mark on a question to another instance about this path; it holds for a moment.
+    pub fn question(&self, to: &str, path: &str) -> String {
+        question::mark(&self.shared.secret, self.now_ms(), to, path)
+    }
+
+    /// Whether another instance asked this one about this path, a moment ago.
+    pub fn is_question(&self, path: &str, mark: &str) -> bool {
+        let me = self.shared.instance.id.as_str();
+        question::holds(&self.shared.secret, self.now_ms(), me, path, mark)
     }
 
     /// The other instances that are alive, and where.

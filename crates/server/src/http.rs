@@ -16,6 +16,7 @@ mod nodes;
 mod openapi;
 mod query;
 mod revocations;
+mod sessions;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ use axum::routing::MethodRouter;
 use lingua_engine::Engine;
 
 use crate::identity::{Gate, Role};
+use crate::peers::ask::Ask;
 use board::Readers;
 use guard::{Guard, Who};
 use nodes::{Endpoints, HttpNodes};
@@ -58,7 +60,7 @@ fn routes() -> Vec<Route> {
         get("/api/v1/stats", ADMIN, board::stats),
         get("/api/v1/history", ADMIN, board::history),
         get("/api/v1/cluster", ADMIN, board::cluster),
-        get("/api/v1/sessions", ADMIN, board::sessions),
+        get("/api/v1/sessions", ADMIN, sessions::sessions),
         get("/api/v1/events", ADMIN, board::events),
         get("/health", Who::Everybody, health::health),
         get("/ready", Who::Everybody, health::ready),
@@ -68,6 +70,8 @@ fn routes() -> Vec<Route> {
         get("/dashboard", Who::Everybody, dashboard::page),
         get("/dashboard/{file}", Who::Everybody, dashboard::file),
         get("/internal/v1/bodies/{names}", Who::Peers, crate::peers::bodies),
+        get("/internal/v1/sessions", Who::Peers, sessions::of_this_one),
+        get("/internal/v1/jobs/{job_id}", Who::Peers, jobs::of_this_one),
         get("/ws/node", Who::Socket(Role::Node), crate::ws::node),
         get("/ws/session", Who::Socket(Role::Session), crate::ws::session),
     ]
@@ -169,12 +173,15 @@ pub(crate) struct Door {
     endpoints: Endpoints,
     /// Who follows how everything stands.
     readers: Readers,
+    /// What asks other instances for who looks.
+    ask: Ask,
 }
 
 impl Door {
     pub(crate) fn new(engine: Engine, gate: Arc<Gate>) -> Self {
         let nodes = HttpNodes::start(Arc::clone(&engine.nodes));
-        Door { engine, gate, nodes, endpoints: Endpoints::new(), readers: Readers::default() }
+        let (endpoints, readers, ask) = (Endpoints::new(), Readers::default(), Ask::new());
+        Door { engine, gate, nodes, endpoints, readers, ask }
     }
 }
 

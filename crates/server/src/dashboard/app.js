@@ -13,7 +13,7 @@ const VIEWS = ["", "nodes", "sessions", "instances", "explain"];
 const state = {
   stats: null, points: [], heard: 0, connected: false, boot: null, view: "", latencyOf: "job",
   nodes: { data: null, error: null, filter: "", sort: { by: "id", down: false }, limit: 100 },
-  node: {}, job: {}, sessions: {}, explain: { form: { src: "en", tgt: "zh", node: "", tts: true } },
+  node: {}, job: {}, sessions: { limit: 50 }, explain: { form: { src: "en", tgt: "zh", node: "", tts: true } },
 };
 
 // Kept between visits; a browser that keeps nothing is served all the same.
@@ -122,7 +122,7 @@ function refresh() {
   const id = state.id && encodeURIComponent(state.id);
   if (state.view === "nodes" && id) load(state.node, `/api/v1/nodes/${id}`);
   else if (state.view === "nodes") load(state.nodes, `/api/v1/nodes?limit=${state.nodes.limit}`);
-  else if (state.view === "sessions") load(state.sessions, "/api/v1/sessions");
+  else if (state.view === "sessions") load(state.sessions, `/api/v1/sessions?limit=${state.sessions.limit}`);
   else if (state.view === "jobs" && id) load(state.job, `/v1/job/${id}`);
 }
 
@@ -240,7 +240,11 @@ const ACTS = {
     state.nodes.sort = { by: of.by, down: sort.by === of.by && !sort.down };
     draw();
   },
-  more() { state.nodes.limit = Math.min(1000, state.nodes.limit + 200); refresh(); },
+  more() {
+    const list = state.view === "sessions" ? state.sessions : state.nodes;
+    list.limit = Math.min(1000, list.limit + 200);
+    refresh();
+  },
   retry() { refresh(); },
   drain: (of) => order("drain", of.nodeId),
   resume: (of) => order("resume", of.nodeId),

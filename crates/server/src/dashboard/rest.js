@@ -8,21 +8,22 @@ export function sessions(state) {
   const { data, error } = state.sessions;
   if (error && !data) return [failed(error)];
   if (!data) return [h("p", { class: "loading", role: "status" }, t("loading"))];
-  const total = state.stats?.snapshot?.work.sessions ?? data.total;
   return [h("section", { class: "card", "data-key": "sessions" },
     h("div", { class: "head" }, h("h2", {}, t("sessions")),
-      h("span", { class: "note" }, t("sessions.shown", { n: data.sessions.length, all: number(data.total), total: number(total) }))),
+      h("span", { class: "note" }, t("sessions.shown", { n: number(data.sessions.length), all: number(data.total) }))),
+    data.silent.map((id) => h("p", { class: "problem", "data-silent": id }, t("sessions.silent", { id }))),
     data.sessions.length === 0
       ? h("div", { class: "empty" }, h("p", {}, t("sessions.empty")), h("pre", {}, "lingua speak --signal 3 --sentences 5"))
       : h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("sessions") },
         h("table", { class: "list" },
-          h("thead", {}, h("tr", {}, ["id", "direction", "client", "utterances", "since", "tenant"].map((name) =>
+          h("thead", {}, h("tr", {}, ["id", "direction", "client", "instance", "utterances", "since", "tenant"].map((name) =>
             h("th", { scope: "col" }, t(`s.${name}`))))),
-          h("tbody", {}, data.sessions.map((one) => h("tr", { "data-key": one.session_id, "data-session": one.session_id },
+          h("tbody", {}, data.sessions.map((one) => h("tr", { "data-key": `${one.session_id} ${one.instance}`, "data-session": one.session_id },
             h("th", { scope: "row", class: "id" }, one.session_id), h("td", { class: "num" }, arrow(one.direction)),
             h("td", {}, h("span", { class: `state ${one.connected ? "ready" : "draining"}` }, t(one.connected ? "s.here" : "s.away"))),
-            h("td", { class: "num" }, number(one.utterances)), h("td", { class: "num" }, clock(one.since_ms)),
-            h("td", {}, one.tenant)))))))];
+            h("td", {}, one.instance), h("td", { class: "num" }, number(one.utterances)), h("td", { class: "num" }, clock(one.since_ms)),
+            h("td", {}, one.tenant)))))),
+    data.next && h("button", { type: "button", class: "more", "data-do": "more" }, t("nodes.next")))];
 }
 
 export function instances(state) {

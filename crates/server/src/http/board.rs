@@ -11,7 +11,6 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use bytes::{BufMut, Bytes, BytesMut};
-use lingua_core::SessionId;
 use lingua_core::outcome::Code;
 use lingua_engine::chance::Chance;
 use lingua_engine::job::Refusal;
@@ -25,9 +24,7 @@ use utoipa::ToSchema;
 
 use super::Door;
 use super::error::{Answer, Refused, refusals};
-use super::query::Params;
 use crate::listener::Peer;
-use crate::wire::http::within;
 
 /// Readers of the stream at the same time.
 const MAX_READERS: usize = 1_000;
@@ -45,11 +42,7 @@ const SPREAD_MS: (u64, u64) = (20, 2_000);
 /// A reader that takes nothing for so long loses its place.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sessions in one answer, unless more are asked for, and at most.
-const SESSIONS: (u64, u64) = (100, 1_000);
-
 refusals!(EventRefusals: QuotaExceeded);
-refusals!(SessionRefusals: InvalidMessage);
 
 /// How everything stands
 ///
@@ -88,40 +81,6 @@ pub(crate) async fn cluster(State(engine): State<Engine>) -> Json<Cluster> {
         at_ms: snapshot.map(|snapshot| snapshot.at_ms),
         instances: snapshot.map(|snapshot| snapshot.instances.clone()).unwrap_or_default(),
     })
-}
-
-/// List the sessions of this instance
-///
-/// Who speaks, not what is said.
-#[utoipa::path(
-    get, path = "/api/v1/sessions", operation_id = "list_sessions", tag = "admin",
-    params(
-        ("limit" = Option<u64>, Query, minimum = 1, maximum = 1_000, description = "At most so many; 100 if absent"),
-        ("after" = Option<String>, Query, description = "Only sessions behind this one, by name"),
-    ),
-    responses((status = 200, body = SessionsBody), SessionRefusals)
-)]
-pub(crate) async fn sessions(
-    State(engine): State<Engine>,
-    params: Params,
-) -> Answer<Json<SessionsBody>> {
-    let (usual, most) = SESSIONS;
-    let limit = within("limit", params.get("limit")?.unwrap_or(usual), 1..=most)?;
-    let limit = usize::try_from(limit).expect("at most 1000");
-    let after: Option<SessionId> = params.get("after")?;
-    let (mut page, total) = engine.sessions.page(after.as_ref(), limit + 1);
-    let more = page.len() > limit;
-    page.truncate(limit);
-    let next = page.last().filter(|_| more).map(|last| last.key.session().to_string());
-    let body = |handle: &Arc<lingua_engine::sessions::Handle>| SessionBody {
-        session_id: handle.key.session().to_string(),
-        tenant: handle.key.tenant().to_string(),
-        direction: handle.route.to_string(),
-        connected: handle.is_connected(),
-        utterances: handle.utterances(),
-        since_ms: handle.since_ms,
-    };
-    Ok(Json(SessionsBody { sessions: page.iter().map(body).collect(), total, next }))
 }
 
 /// Follow how everything stands
@@ -259,38 +218,6 @@ pub(crate) struct Cluster {
     at_ms: Option<u64>,
     /// All of them, by name.
     instances: Vec<InstanceView>,
-}
-
-/// The sessions of this instance by name.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct SessionsBody {
-    /// Those of this page.
-    sessions: Vec<SessionBody>,
-    /// How many there are in all.
-    total: usize,
-    /// Give this as `after` for those that follow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-}
-
-/// A session, without what is said in it.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct SessionBody {
-    /// Its name.
-    #[schema(example = "s-0123456789abcdef0123")]
-    session_id: String,
-    /// Whose it is.
-    #[schema(example = "default")]
-    tenant: String,
-    /// `src->tgt`, or `a<->b` if either may be spoken.
-    #[schema(example = "en->zh")]
-    direction: String,
-    /// Its client is there.
-    connected: bool,
-    /// Utterances so far, on this instance.
-    utterances: u64,
-    /// Since when this instance has it, in epoch milliseconds.
-    since_ms: u64,
 }
 
 #[cfg(test)]

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::IntoResponse;
 use axum::{Extension, Json};
-use lingua_core::JobId;
+use bytes::Bytes;
 use lingua_core::outcome::Code;
+use lingua_core::{JobId, TenantId};
 use lingua_engine::job::Refusal;
 use lingua_engine::nodes::Heard;
 use lingua_engine::{Engine, Readiness};
@@ -15,9 +17,11 @@ use lingua_store::jobs::JobRecord;
 use tokio::time::Instant;
 
 use super::body::{self, NODE_BODY_BYTES};
-use super::error::{Answer, Refused, refusals, refused};
+use super::Door;
+use super::error::{Answer, Refused, not_found, refusals, refused};
 use super::query::{Params, Segment, named};
 use crate::identity::Caller;
+use crate::peers::ask::is_a_question;
 use crate::wire::http::job::{Cancelled, JobBody};
 use crate::wire::http::word::{AckRequest, DoneRequest, FailRequest, Said};
 use crate::wire::http::{DONE, Done};
@@ -36,41 +40,81 @@ refusals!(WordRefusals: InvalidMessage, MessageTooLarge, Forbidden, NotFound, St
 /// Ask how a job stands
 ///
 /// The result of a job is kept for a while by the instance that looked after it; another instance
-/// knows its state only.
+/// knows its state, and if it is told to, asks that one for its attempts.
 #[utoipa::path(
     get, path = "/v1/job/{job_id}", operation_id = "get_job", tag = "jobs",
     params(
         ("job_id" = String, Path, description = "As the answer to the hand-in named it"),
         ("wait_ms" = Option<u64>, Query, maximum = 60_000,
             description = "Answer only when the job is over, or after so long; at once if absent"),
+        ("attempts" = Option<bool>, Query,
+            description = "True: ask the other instances for the attempts of a job that one of them looks after; for people who look, not for who waits"),
     ),
     responses((status = 200, body = JobBody), ViewRefusals)
 )]
 pub(crate) async fn view(
-    State(engine): State<Engine>,
+    State(door): State<Door>,
     Extension(caller): Extension<Caller>,
     segment: Segment,
     params: Params,
-) -> Answer<Json<JobBody>> {
+) -> Answer {
+    let engine = &door.engine;
     let id: JobId = named("job_id", segment)?;
-    let wait = params.wait()?;
+    let (wait, attempts) = (params.wait()?, params.get("attempts")?.unwrap_or(false));
     if let Some(job) = engine.jobs.job(&id).filter(|job| caller.may_see(job.session.tenant())) {
         let view = job.ended_within(wait).await;
         if view.elsewhere.is_none() {
             let session = job.session.session();
             let body = JobBody::of(id, session.as_str(), view);
-            return Ok(Json(if caller.may_read() { body } else { body.without_words() }));
+            let body = if caller.may_read() { body } else { body.without_words() };
+            return Ok(Json(body).into_response());
         }
     }
     let until = Instant::now() + wait;
     loop {
-        let record = known(&engine, &caller, &id).await?;
+        let record = known(engine, &caller, &id).await?;
         let over = record.state.is_terminal() || engine.readiness() == Readiness::Draining;
         if over || Instant::now() + LOOK > until {
-            return Ok(Json(JobBody::of_record(id, &record)));
+            let tenant = record.session.tenant();
+            let told = if attempts { elsewhere(&door, &id, tenant).await } else { None };
+            return Ok(match told {
+                Some(told) => ([(header::CONTENT_TYPE, "application/json")], told).into_response(),
+                None => Json(JobBody::of_record(id, &record)).into_response(),
+            });
         }
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// What the instance that looks after a job says of it, as it came; `None` if none does any more.
+async fn elsewhere(door: &Door, id: &JobId, tenant: &TenantId) -> Option<Bytes> {
+    let path = format!("/internal/v1/jobs/{id}?tenant={tenant}");
+    let answers = door.ask.others(&door.engine, None, &path).await;
+    answers.into_iter().find_map(|answered| answered.said.ok().flatten())
+}
+
+/// `/internal/v1/jobs/{job_id}`: how a job of this instance stands, for another one. Its result
+/// stays here: it may be large, and is for who handed the job in.
+pub(crate) async fn of_this_one(
+    State(engine): State<Engine>,
+    headers: HeaderMap,
+    uri: Uri,
+    segment: Segment,
+    params: Params,
+) -> Answer {
+    if !is_a_question(&engine, &headers, &uri) {
+        return Err(not_found(uri).await);
+    }
+    let id: JobId = named("job_id", segment)?;
+    let tenant: Option<TenantId> = params.get("tenant")?;
+    let job = engine.jobs.job(&id).filter(|job| tenant.as_ref() == Some(job.session.tenant()));
+    let Some(job) = job else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+    let view = job.ended_within(Duration::ZERO).await;
+    if view.elsewhere.is_some() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let body = JobBody::of(id, job.session.session().as_str(), view);
+    Ok(Json(body.for_another(engine.instance().id.as_str())).into_response())
 }
 
 /// Give a job up

@@ -6,7 +6,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
-use super::{admin, audio, board, dispatch, explain, health, jobs, metrics, nodes, revocations};
+use super::{admin, audio, board, dispatch, explain, health, jobs, metrics, nodes, revocations, sessions};
 use crate::wire::http::ErrorBody;
 
 #[derive(OpenApi)]
@@ -31,7 +31,7 @@ use crate::wire::http::ErrorBody;
         nodes::register, nodes::heartbeat, nodes::next, jobs::ack, jobs::done, jobs::fail,
         admin::nodes, admin::node, admin::pools, explain::explain,
         admin::drain, admin::resume, admin::block, revocations::revoke, revocations::list,
-        board::stats, board::history, board::cluster, board::sessions, board::events,
+        board::stats, board::history, board::cluster, sessions::sessions, board::events,
         health::health, health::ready, metrics::metrics, openapi,
     ),
     components(schemas(ErrorBody)),

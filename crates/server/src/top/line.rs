@@ -119,11 +119,8 @@ impl Line {
         let now = super::screen::now_ms();
         let stats = self.read("/api/v1/stats").await?;
         state.hear(now, News::Stats(Box::new(stats)));
-        for news in [self.history().await, Some(self.nodes().await), Some(self.sessions().await)] {
-            if let Some(news) = news {
-                state.hear(now, news);
-            }
-        }
+        let beside = [self.history().await, Some(self.nodes().await), Some(self.sessions().await)];
+        beside.into_iter().flatten().for_each(|news| state.hear(now, news));
         Ok(state)
     }
 

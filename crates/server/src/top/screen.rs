@@ -1,5 +1,6 @@
 //! The terminal: taken over, drawn on, and given back as it was however this ends.
 
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -23,7 +24,7 @@ const WAITING: usize = 64;
 const TICK: Duration = Duration::from_secs(1);
 
 /// How often the thread that reads keys looks whether it is still wanted.
-const LISTEN: Duration = Duration::from_millis(200);
+const LISTEN: Duration = Duration::from_millis(50);
 
 /// Epoch milliseconds.
 pub(crate) fn now_ms() -> u64 {
@@ -41,13 +42,13 @@ pub(crate) async fn run(line: Line, palette: Palette) -> Result<(), Failure> {
     let (tell, mut news) = mpsc::channel(WAITING);
     let following = tokio::spawn(line.follow(tell, looked_at));
     let mut terminal = Terminal::take()?;
-    let mut keys = keys();
+    let mut keys = Keys::listen();
     let mut tick = tokio::time::interval(TICK);
     loop {
         let seen = terminal.draw(&state, palette)?;
         tokio::select! {
             Some(one) = news.recv() => state.hear(now_ms(), one),
-            event = keys.recv() => match event {
+            event = keys.events.recv() => match event {
                 Some(Event::Key(key)) => {
                     let pressed = meaning(key);
                     if pressed.is_some_and(|pressed| !state.press(pressed, seen.page, seen.last)) {
@@ -125,22 +126,39 @@ fn draw(frame: &mut Frame<'_>, state: &State, palette: Palette) -> Seen {
     Seen { page, last }
 }
 
-/// Keys as they are pressed, from a thread of their own: reading them blocks.
-fn keys() -> mpsc::Receiver<Event> {
-    let (tell, keys) = mpsc::channel(WAITING);
-    std::thread::spawn(move || {
-        while !tell.is_closed() {
-            let event = match event::poll(LISTEN) {
-                Ok(true) => event::read(),
-                Ok(false) => continue,
-                Err(error) => Err(error),
-            };
-            if event.is_err() || event.is_ok_and(|event| tell.blocking_send(event).is_err()) {
-                return;
+/// Keys as they are pressed, from a thread of their own: reading them blocks. It ends before the
+/// terminal is given back: what is typed then is the shell's.
+struct Keys {
+    events: mpsc::Receiver<Event>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keys {
+    fn listen() -> Self {
+        let (tell, events) = mpsc::channel(WAITING);
+        let thread = std::thread::spawn(move || {
+            while !tell.is_closed() {
+                let event = match event::poll(LISTEN) {
+                    Ok(true) => event::read(),
+                    Ok(false) => continue,
+                    Err(error) => Err(error),
+                };
+                if event.is_err() || event.is_ok_and(|event| tell.blocking_send(event).is_err()) {
+                    return;
+                }
             }
+        });
+        Keys { events, thread: Some(thread) }
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        self.events.close();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
-    });
-    keys
+    }
 }
 
 fn meaning(key: KeyEvent) -> Option<Press> {

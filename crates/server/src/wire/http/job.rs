@@ -35,7 +35,7 @@ pub(crate) struct JobBody {
     attempt_id: Option<u32>,
     /// Every dispatch of it.
     attempts: Vec<AttemptBody>,
-    /// When what happened; missing for a job of another instance.
+    /// When what happened; missing if no instance that looked after it can be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     timings: Option<Timings>,
     /// What is worth knowing about the choice.
@@ -181,6 +181,15 @@ impl JobBody {
             empty_reason,
             error,
         }
+    }
+
+    /// The same without what was said, for another instance.
+    pub(crate) fn for_another(mut self, instance: &str) -> Self {
+        if self.result.take().is_some() {
+            let note = format!("instance {instance} looked after this job and keeps its result");
+            self.notes.push(note);
+        }
+        JobBody { partial: None, ..self }
     }
 
     /// A job that another instance has or had, as the store knows it.
