@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use app::jobs::{done, job};
 use app::{On, TestApp, quick};
-use browser::Browser;
+use browser::{Browser, agrees, same};
 use lingua_engine::Settings;
 use lingua_lab::fake_node::{Behaviour, Latency};
 use lingua_lab::{FakeNode, HttpClient, NodeOptions, Speaker, SpeakerOptions};
 use process::Lingua;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// A snapshot every second, and a line that is longer than that, so that who waits is seen.
 fn settings() -> Settings {
@@ -73,15 +73,6 @@ impl Busy {
     }
 }
 
-/// What the page and the API say must be the same; both move, so they are asked together.
-async fn same(browser: &Browser, what: &str, body: &str) -> Value {
-    let body = format!(
-        "const stats = JSON.parse((() => {{ const r = new XMLHttpRequest(); r.open('GET', '/api/v1/stats', false); \
-         r.send(); return r.responseText; }})()); const snapshot = stats.snapshot; if (!snapshot) return null; {body}"
-    );
-    browser.until(what, &body).await
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_is_shown_with_the_numbers_of_the_api() {
     let busy = Busy::start().await;
@@ -92,30 +83,13 @@ async fn everything_is_shown_with_the_numbers_of_the_api() {
         .until("the charts are drawn", "return document.querySelectorAll('svg.chart').length === 3")
         .await;
 
-    // The headline is the gravest finding, or that all is well.
-    same(&browser, "the headline is the worst finding", "const first = stats.findings.find((f) => f.severity !== 'ok'); \
-         return document.querySelector('#headline h1').dataset.code === (first ? first.code : 'well')").await;
+    agrees(&browser).await;
     assert_eq!(
         browser.run("return document.querySelector('#headline h1').parentElement.getAttribute('aria-live')").await,
         "polite"
     );
-
-    // Every pair that the API has is a cell with its figures, and there is no other.
-    same(&browser, "the matrix is the API's", "const cells = [...document.querySelectorAll('[data-pair]')]; \
-         return snapshot.pairs.length > 3 && cells.length === snapshot.pairs.length && snapshot.pairs.every((pair) => { \
-           const cell = cells.find((one) => one.dataset.pair === `${pair.src}->${pair.tgt}`); \
-           return cell && cell.dataset.supply === pair.supply && Number(cell.dataset.waiting) === pair.waiting \
-             && cell.innerText.includes(`${pair.free}/${pair.slots}`); })").await;
     assert!(browser.run("return document.querySelector('[data-pair=\"ko->zh\"]').classList.contains('unserved')").await == true);
 
-    // The figures and the newest values of the charts.
-    same(&browser, "the figures are the API's", "const of = (key) => document.querySelector(`[data-figure=${key}] .value`).innerText; \
-         return of('sessions') === String(snapshot.work.sessions) && of('waiting') === String(snapshot.work.waiting) \
-           && of('slots') === String(snapshot.nodes.used) && Math.abs(parseFloat(of('rate')) - snapshot.work.ended_per_s) < 0.06").await;
-    same(&browser, "the charts are the API's", "const of = (chart, key) => document.querySelector(`[data-chart=${chart}] [data-series=${key}]`)?.innerText; \
-         return snapshot.latency.job.count > 0 && Math.abs(parseFloat(of('rate', 'rate')) - snapshot.work.ended_per_s) < 0.06 \
-           && Math.abs(parseFloat(of('latency', 'p50_ms')) - snapshot.latency.job.p50_ms) < 1 \
-           && document.querySelectorAll('[data-chart=endings] rect.bar').length > 1").await;
     browser.until("endings by reason are counted", "const r = new XMLHttpRequest(); r.open('GET', '/api/v1/history', false); r.send(); \
          const points = JSON.parse(r.responseText).points; const sum = (code) => points.reduce((n, p) => n + (p.ended[code] || 0), 0); \
          const shown = (code) => Number(document.querySelector(`[data-chart=endings] [data-series=${code}]`)?.innerText.replace(/,/g, '')); \

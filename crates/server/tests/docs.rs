@@ -170,14 +170,26 @@ fn help(command: &[&str]) -> String {
     String::from_utf8(lingua.unwrap().stdout).unwrap()
 }
 
-/// What each command can be told; under "" all of it.
+/// The commands that a help text lists.
+fn commands(help: &str) -> Vec<&str> {
+    let listed = help.split("\nCommands:\n").nth(1).unwrap_or_default();
+    let listed = listed.lines().take_while(|line| !line.is_empty());
+    let named = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    named.filter(|name| !name.is_empty() && *name != "help").collect()
+}
+
+/// What each command can be told, by the binary's own word; under "" all of it.
 fn helps() -> BTreeMap<String, String> {
     let mut helps = BTreeMap::from([(String::new(), help(&[]))]);
-    for command in ["serve", "demo", "probe", "node", "dispatch", "speak", "load"] {
-        helps.insert(command.to_owned(), help(&[command]));
+    for command in commands(&helps[""].clone()) {
+        let text = help(&[command]);
+        for below in commands(&text) {
+            helps.insert(format!("{command} {below}"), help(&[command, below]));
+        }
+        helps.insert(command.to_owned(), text);
     }
-    for bench in ["store", "dispatch", "sessions", "hostile"] {
-        helps.insert(format!("bench {bench}"), help(&["bench", bench]));
+    for known in ["serve", "top", "chaos", "bench store", "bench dashboard"] {
+        assert!(helps.contains_key(known), "{known} is not among {:?}", helps.keys());
     }
     let all: String = helps.values().map(String::as_str).collect();
     helps.insert(String::new(), all);

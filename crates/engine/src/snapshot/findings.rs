@@ -48,7 +48,10 @@ pub(super) fn of_all(snapshot: &Snapshot, minute: &[Point]) -> Vec<Finding> {
     starved.sort_by_key(|pair| std::cmp::Reverse(pair.waiting));
     for pair in starved.into_iter().take(EACH) {
         let direction = format!("{}->{}", pair.src, pair.tgt);
-        let text = format!("{} jobs for {direction} wait and no slot is free.", pair.waiting);
+        let text = match pair.waiting {
+            1 => format!("1 job for {direction} waits and no slot is free."),
+            waiting => format!("{waiting} jobs for {direction} wait and no slot is free."),
+        };
         all.push(finding("pair_starved", Critical, Some(&direction), Some(pair.waiting), text));
     }
     all.extend(rates(minute));
@@ -115,8 +118,8 @@ fn rates(minute: &[Point]) -> Vec<Finding> {
     }
     let busy = sum(&|code| code == "ALL_NODES_BUSY");
     if busy > 0 {
-        let text =
-            format!("{busy} jobs of the last minute were given up because no slot was free.");
+        let jobs = if busy == 1 { "1 job was".to_owned() } else { format!("{busy} jobs were") };
+        let text = format!("{jobs} given up within the last minute because no slot was free.");
         all.push(finding("queue_timeouts", Severity::Warning, None, Some(busy), text));
     }
     all

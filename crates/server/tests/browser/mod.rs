@@ -169,6 +169,38 @@ impl Drop for Browser {
     }
 }
 
+/// What the page and the API say must be the same; both move, so they are asked together.
+pub async fn same(browser: &Browser, what: &str, body: &str) -> Value {
+    let body = format!(
+        "const stats = JSON.parse((() => {{ const r = new XMLHttpRequest(); r.open('GET', '/api/v1/stats', false); \
+         r.send(); return r.responseText; }})()); const snapshot = stats.snapshot; if (!snapshot) return null; {body}"
+    );
+    browser.until(what, &body).await
+}
+
+/// Fails unless headline, matrix, figures and charts of the overview hold what the API gives.
+pub async fn agrees(browser: &Browser) {
+    // The headline is the gravest finding, or that all is well.
+    same(browser, "the headline is the worst finding", "const first = stats.findings.find((f) => f.severity !== 'ok'); \
+         return document.querySelector('#headline h1').dataset.code === (first ? first.code : 'well')").await;
+
+    // Every pair that the API has is a cell with its figures, and there is no other.
+    same(browser, "the matrix is the API's", "const cells = [...document.querySelectorAll('[data-pair]')]; \
+         return snapshot.pairs.length > 3 && cells.length === snapshot.pairs.length && snapshot.pairs.every((pair) => { \
+           const cell = cells.find((one) => one.dataset.pair === `${pair.src}->${pair.tgt}`); \
+           return cell && cell.dataset.supply === pair.supply && Number(cell.dataset.waiting) === pair.waiting \
+             && cell.innerText.includes(`${pair.free}/${pair.slots}`); })").await;
+
+    // The figures and the newest values of the charts.
+    same(browser, "the figures are the API's", "const of = (key) => document.querySelector(`[data-figure=${key}] .value`).innerText; \
+         return of('sessions') === String(snapshot.work.sessions) && of('waiting') === String(snapshot.work.waiting) \
+           && of('slots') === String(snapshot.nodes.used) && Math.abs(parseFloat(of('rate')) - snapshot.work.ended_per_s) < 0.06").await;
+    same(browser, "the charts are the API's", "const of = (chart, key) => document.querySelector(`[data-chart=${chart}] [data-series=${key}]`)?.innerText; \
+         return snapshot.latency.job.count > 0 && Math.abs(parseFloat(of('rate', 'rate')) - snapshot.work.ended_per_s) < 0.06 \
+           && Math.abs(parseFloat(of('latency', 'p50_ms')) - snapshot.latency.job.p50_ms) < 1 \
+           && document.querySelectorAll('[data-chart=endings] rect.bar').length > 1").await;
+}
+
 /// It takes a port by itself, and now and then one that somebody else has for another address.
 fn start_driver() -> (Child, SocketAddr) {
     for _ in 0..10 {
