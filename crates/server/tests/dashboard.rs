@@ -459,6 +459,18 @@ async fn any_instance_shows_all_of_them() {
     let both = "const rows = [...document.querySelectorAll('[data-instance]')].map((row) => row.dataset.instance).join(); \
                 return rows === 'far-1,test-1' && document.querySelectorAll('[data-instance] .chip').length === 3";
     browser.until("two instances, and every task is done by one", both).await;
+    // Who speaks at either is seen at both.
+    let url = app.of_nodes().ws("/ws/session");
+    let elsewhere = SpeakerOptions { url, ..SpeakerOptions::default() };
+    let elsewhere = Speaker::connect(elsewhere).await.unwrap();
+    browser.click("nav a[href='#/sessions']").await;
+    let row = format!(
+        "return document.querySelector('[data-session=\"{}\"]')?.cells[3].innerText === 'far-1' \
+         && document.querySelector('main').innerText.includes('1 of 1 shown')",
+        elsewhere.session_id()
+    );
+    browser.until("a session of the other instance", &row).await;
+    elsewhere.close(1000, "").await.unwrap();
     browser.click("nav a[href='#/nodes']").await;
     let there =
         "return document.querySelector('[data-node=there]')?.innerText.includes('on far-1')";

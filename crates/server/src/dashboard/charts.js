@@ -59,7 +59,8 @@ export function lines(points, series, { label, write, gap }) {
   if (points.length === 0) return none();
   const top = ceiling(Math.max(...points.flatMap((point) => series.map((one) => one.of(point)))));
   const { x, y, parts, shown } = frame(points, top, write);
-  const paths = series.map((one) => pieces(shown, gap).map((piece) => {
+  // Where a series has nothing, nothing is drawn: no job is not a job that took no time.
+  const paths = series.map((one) => pieces(shown.filter((p) => one.of(p) !== null), gap).map((piece) => {
     const steps = piece.map((p) => `${x(p.at_ms).toFixed(1)},${y(one.of(p)).toFixed(1)}`);
     if (steps.length === 1) {
       const [cx, cy] = steps[0].split(",");

@@ -105,7 +105,7 @@ function charts(state, snapshot) {
   const stack = order.filter((code) => codes.includes(code))
     .map((code) => ({ code, name: code, tone: TONES[code] || "t-other" }));
   const kind = state.latencyOf;
-  const quantile = (name, key, tone) => ({ code: key, name, tone, of: (p) => p.latency[kind][key] });
+  const quantile = (name, key, tone) => ({ code: key, name, tone, of: (p) => (p.latency[kind].count > 0 ? p.latency[kind][key] : null) });
   return h("section", { class: "charts", "data-key": "charts", "aria-label": t("charts") },
     h("figure", { class: "card", "data-key": "rate", "data-chart": "rate" },
       h("figcaption", {}, h("h2", {}, t("chart.rate"))),
@@ -183,15 +183,15 @@ function failures(snapshot) {
     snapshot.failures.length === 0
       ? h("p", { class: "empty" }, t("failures.empty"))
       : h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("failures") },
-        h("table", { class: "list" },
+        h("table", { class: "list stack" },
           h("thead", {}, h("tr", {}, ["when", "code", "direction", "node", "tries", "job"].map((name) =>
             h("th", { scope: "col" }, t(`f.${name}`))))),
           h("tbody", {}, snapshot.failures.slice(0, 12).map((one) =>
             h("tr", { "data-key": one.job_id },
-              h("td", { class: "num" }, clock(one.at_ms)),
-              h("td", { class: "num" }, h("code", {}, one.code)),
-              h("td", { class: "num" }, arrow(one.direction)),
-              h("td", {}, one.node_id ? h("a", { href: `#/nodes/${encodeURIComponent(one.node_id)}` }, one.node_id) : "–"),
-              h("td", { class: "num" }, one.attempts),
-              h("td", {}, h("a", { class: "id num", href: `#/jobs/${encodeURIComponent(one.job_id)}`, title: one.job_id }, `${one.job_id.slice(0, 8)}…`))))))));
+              h("td", { class: "num", "data-label": t("f.when") }, clock(one.at_ms)),
+              h("td", { class: "num", "data-label": t("f.code") }, h("code", {}, one.code)),
+              h("td", { class: "num", "data-label": t("f.direction") }, arrow(one.direction)),
+              h("td", { "data-label": t("f.node") }, one.node_id ? h("a", { href: `#/nodes/${encodeURIComponent(one.node_id)}` }, one.node_id) : "–"),
+              h("td", { class: "num", "data-label": t("f.tries") }, one.attempts),
+              h("td", { "data-label": t("f.job") }, h("a", { class: "id num", href: `#/jobs/${encodeURIComponent(one.job_id)}`, title: one.job_id }, `${one.job_id.slice(0, 8)}…`))))))));
 }

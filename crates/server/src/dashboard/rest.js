@@ -15,14 +15,16 @@ export function sessions(state) {
     data.sessions.length === 0
       ? h("div", { class: "empty" }, h("p", {}, t("sessions.empty")), h("pre", {}, "lingua speak --signal 3 --sentences 5"))
       : h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("sessions") },
-        h("table", { class: "list" },
+        h("table", { class: "list stack" },
           h("thead", {}, h("tr", {}, ["id", "direction", "client", "instance", "utterances", "since", "tenant"].map((name) =>
             h("th", { scope: "col" }, t(`s.${name}`))))),
           h("tbody", {}, data.sessions.map((one) => h("tr", { "data-key": `${one.session_id} ${one.instance}`, "data-session": one.session_id },
-            h("th", { scope: "row", class: "id" }, one.session_id), h("td", { class: "num" }, arrow(one.direction)),
-            h("td", {}, h("span", { class: `state ${one.connected ? "ready" : "draining"}` }, t(one.connected ? "s.here" : "s.away"))),
-            h("td", {}, one.instance), h("td", { class: "num" }, number(one.utterances)), h("td", { class: "num" }, clock(one.since_ms)),
-            h("td", {}, one.tenant)))))),
+            h("th", { scope: "row", class: "id" }, one.session_id), h("td", { class: "num", "data-label": t("s.direction") }, arrow(one.direction)),
+            h("td", { "data-label": t("s.client") }, h("span", { class: `state ${one.connected ? "ready" : "draining"}` }, t(one.connected ? "s.here" : "s.away"))),
+            h("td", { "data-label": t("s.instance") }, one.instance),
+            h("td", { class: "num", "data-label": t("s.utterances") }, number(one.utterances)),
+            h("td", { class: "num", "data-label": t("s.since") }, clock(one.since_ms)),
+            h("td", { "data-label": t("s.tenant") }, one.tenant)))))),
     data.next && h("button", { type: "button", class: "more", "data-do": "more" }, t("nodes.next")))];
 }
 
@@ -33,19 +35,21 @@ export function instances(state) {
   const word = (one) => (one.missing ? ["offline", "i.missing"] : one.draining ? ["draining", "i.draining"] : ["ready", "i.alive"]);
   return [h("section", { class: "card", "data-key": "instances" }, h("h2", {}, t("instances")),
     h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("instances") },
-      h("table", { class: "list" },
+      h("table", { class: "list stack" },
         h("thead", {}, h("tr", {}, ["id", "state", "nodes", "sessions", "jobs", "inbox", "leads", "since", "seen", "version", "address"].map((name) =>
           h("th", { scope: "col" }, t(`i.${name}`))))),
         h("tbody", {}, snapshot.instances.map((one) => h("tr", { "data-key": one.id, "data-instance": one.id },
           h("th", { scope: "row" }, one.id, one.id === stats.instance && h("span", { class: "note" }, " ", t("i.this"))),
-          h("td", {}, h("span", { class: `state ${word(one)[0]}` }, t(word(one)[1]))),
-          h("td", { class: "num" }, number(one.nodes)), h("td", { class: "num" }, number(one.sessions)),
-          h("td", { class: "num" }, `${number(one.open_jobs)} / ${number(one.waiting)}`),
-          h("td", { class: "num" }, number(one.inbox)),
-          h("td", {}, one.leads.map((task) => h("span", { class: "chip", "data-key": task }, t(`task.${task}`)))),
-          h("td", { class: "num" }, span(snapshot.at_ms - one.started_ms)),
-          h("td", { class: "num" }, clock(one.last_seen_ms)),
-          h("td", {}, one.version), h("td", { class: "id" }, one.address)))))))];
+          h("td", { "data-label": t("i.state") }, h("span", { class: `state ${word(one)[0]}` }, t(word(one)[1]))),
+          h("td", { class: "num", "data-label": t("i.nodes") }, number(one.nodes)),
+          h("td", { class: "num", "data-label": t("i.sessions") }, number(one.sessions)),
+          h("td", { class: "num", "data-label": t("i.jobs") }, `${number(one.open_jobs)} / ${number(one.waiting)}`),
+          h("td", { class: "num", "data-label": t("i.inbox") }, number(one.inbox)),
+          h("td", { "data-label": t("i.leads") }, one.leads.map((task) => h("span", { class: "chip", "data-key": task }, t(`task.${task}`)))),
+          h("td", { class: "num", "data-label": t("i.since") }, span(snapshot.at_ms - one.started_ms)),
+          h("td", { class: "num", "data-label": t("i.seen") }, clock(one.last_seen_ms)),
+          h("td", { "data-label": t("i.version") }, one.version),
+          h("td", { class: "id", "data-label": t("i.address") }, one.address)))))))];
 }
 
 export function explain(state) {
