@@ -118,7 +118,10 @@ async fn any_instance_tells_the_attempts_of_a_job(on: On) {
     done(&job).await;
     let path = format!("/v1/job/{}", job.id);
     let here = Api::of(&app).await.get(&path).await.body;
-    let there = Api::of(app.of_nodes()).await.get(&path).await.body;
+    let far = Api::of(app.of_nodes()).await;
+    let alone = far.get(&path).await.body;
+    assert_eq!((&alone["state"], &alone["attempts"]), (&json!("DONE"), &json!([])), "{alone:#}");
+    let there = far.get(&format!("{path}?attempts=true")).await.body;
     assert_eq!(there["attempts"], here["attempts"]);
     assert_eq!(there["attempts"][0]["outcome"], "ok", "{there:#}");
     assert_eq!((&there["timings"], &there["state"]), (&here["timings"], &json!("DONE")));
@@ -126,9 +129,9 @@ async fn any_instance_tells_the_attempts_of_a_job(on: On) {
     let note = there["notes"].as_array().unwrap().last().unwrap();
     assert_eq!(note, "instance test-1 looked after this job and keeps its result");
 
-    // Once nobody who looked after it is there, the store knows its state.
-    let gone = "00000000000000000000000000";
-    assert_eq!(Api::of(app.of_nodes()).await.get(&format!("/v1/job/{gone}")).await.status, 404);
+    let gone = "/v1/job/00000000000000000000000000?attempts=true";
+    assert_eq!(far.get(gone).await.status, 404);
+    assert_eq!(far.get(&format!("{path}?attempts=some")).await.status, 400);
     node.close().await;
     app.finish().await;
 }

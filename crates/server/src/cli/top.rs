@@ -24,6 +24,6 @@ pub(crate) struct Top {
     pub(crate) once: bool,
 
     /// Print what the scheduler says once, as JSON
-    #[arg(long, conflicts_with = "once")]
+    #[arg(long)]
     pub(crate) json: bool,
 }

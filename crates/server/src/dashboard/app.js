@@ -123,7 +123,7 @@ function refresh() {
   if (state.view === "nodes" && id) load(state.node, `/api/v1/nodes/${id}`);
   else if (state.view === "nodes") load(state.nodes, `/api/v1/nodes?limit=${state.nodes.limit}`);
   else if (state.view === "sessions") load(state.sessions, `/api/v1/sessions?limit=${state.sessions.limit}`);
-  else if (state.view === "jobs" && id) load(state.job, `/v1/job/${id}`);
+  else if (state.view === "jobs" && id) load(state.job, `/v1/job/${id}?attempts=true`);
 }
 
 async function ask() {
@@ -161,13 +161,16 @@ function draw() {
     ? t("foot", { s: snapshot.interval_ms / 1000, leader: snapshot.leader, store: state.stats.store }) : "";
   document.title = title();
   const banner = byId("banner");
-  const lost = !state.connected && (state.stats || performance.now() > 3000);
+  const lost = isLost();
   const said = state.stats ? t("banner.lost", { time: clock(state.heard) }) : t("banner.never");
-  if (banner.hidden === Boolean(lost)) banner.hidden = !lost;
+  if (banner.hidden === lost) banner.hidden = !lost;
   if (lost && banner.textContent !== said) banner.textContent = said;
   document.body.classList.toggle("lost", Boolean(lost && state.stats));
   age();
 }
+
+// A moment of patience at the beginning.
+const isLost = () => Boolean(!state.connected && (state.stats || performance.now() > 3000));
 
 function title() {
   const mark = { ok: "✓ ", warning: "! ", critical: "✕ " }[state.connected && state.stats?.health] || "";
@@ -180,9 +183,9 @@ function tools() {
     type: "button", "data-do": group, "data-value": value, "aria-pressed": String(chosen), "aria-label": spoken, "data-key": value,
   }, label);
   return [
-    h("span", { id: "live", class: `live ${state.connected ? "on" : "off"}`, "data-key": "live" },
+    h("span", { id: "live", class: `live ${state.connected ? "on" : isLost() ? "off" : "wait"}`, "data-key": "live" },
       h("span", { class: "pulse", "aria-hidden": "true" }),
-      h("span", {}, t(state.connected ? "live" : "lost")), " ", h("span", { id: "age", class: "num" })),
+      h("span", {}, t(state.connected ? "live" : isLost() ? "lost" : "wait")), " ", h("span", { id: "age", class: "num" })),
     h("div", { class: "choice", role: "group", "aria-label": t("lang"), "data-key": "lang" },
       pick("lang", "en", language() === "en", "EN", "English"), pick("lang", "zh", language() === "zh", "中文", "中文")),
     h("div", { class: "choice", role: "group", "aria-label": t("theme"), "data-key": "theme" },

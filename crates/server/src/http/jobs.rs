@@ -16,8 +16,8 @@ use lingua_engine::{Engine, Readiness};
 use lingua_store::jobs::JobRecord;
 use tokio::time::Instant;
 
-use super::body::{self, NODE_BODY_BYTES};
 use super::Door;
+use super::body::{self, NODE_BODY_BYTES};
 use super::error::{Answer, Refused, not_found, refusals, refused};
 use super::query::{Params, Segment, named};
 use crate::identity::Caller;

@@ -6,7 +6,9 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
-use super::{admin, audio, board, dispatch, explain, health, jobs, metrics, nodes, revocations, sessions};
+use super::{
+    admin, audio, board, dispatch, explain, health, jobs, metrics, nodes, revocations, sessions,
+};
 use crate::wire::http::ErrorBody;
 
 #[derive(OpenApi)]

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use super::news::{Events, History, News};
 use super::state::{State, View};
+use super::words::tame;
 use crate::cli::Failure;
 
 /// For one answer, and for the first word of the events.
@@ -87,7 +88,7 @@ impl Line {
             let body = body.map_err(|error| away(error.to_string()))?.to_bytes();
             let body = String::from_utf8_lossy(&body).into_owned();
             if !status.is_success() {
-                let said: String = body.chars().take(200).collect();
+                let said = tame(&body);
                 return Err(format!("the scheduler at {} answers {status}: {said}", self.base));
             }
             Ok(body)

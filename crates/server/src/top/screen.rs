@@ -40,7 +40,7 @@ pub(crate) async fn run(line: Line, palette: Palette) -> Result<(), Failure> {
     let mut state = State::new(line.url());
     let (looking, looked_at) = watch::channel(state.view);
     let (tell, mut news) = mpsc::channel(WAITING);
-    let following = tokio::spawn(line.follow(tell, looked_at));
+    let mut following = tokio::spawn(line.follow(tell, looked_at));
     let mut terminal = Terminal::take()?;
     let mut keys = Keys::listen();
     let mut tick = tokio::time::interval(TICK);
@@ -62,6 +62,8 @@ pub(crate) async fn run(line: Line, palette: Palette) -> Result<(), Failure> {
                 None => break,
             },
             _ = tick.tick() => state.now_ms = now_ms(),
+            // It has no end of its own: it panicked, and the terminal was given back to say so.
+            _ = &mut following => return Err(Failure::failed("nothing is heard any more")),
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hang_up.recv() => break,

@@ -35,7 +35,7 @@ pub(crate) struct JobBody {
     attempt_id: Option<u32>,
     /// Every dispatch of it.
     attempts: Vec<AttemptBody>,
-    /// When what happened; missing if no instance that looked after it can be asked.
+    /// When what happened; missing for a job of another instance that was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     timings: Option<Timings>,
     /// What is worth knowing about the choice.
