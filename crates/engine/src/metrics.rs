@@ -286,7 +286,7 @@ impl Default for Metrics {
             spans: metric!(
                 "spans",
                 "Spans of traces: exported, dropped on the way, or refused by the collector",
-                By::default()
+                known::by("outcome", known::SPANS)
             ),
             peers: metric!("peers", "Other instances that are alive", Gauge::default()),
             peers_apart: metric!(

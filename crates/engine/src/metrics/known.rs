@@ -50,6 +50,7 @@ pub(super) const IGNORED: [&str; 7] =
     ["stale_attempt", "late", "unknown", "stale_epoch", "closed", "no_job", "repeated_utterance"];
 pub(super) const RESUMED: [&str; 4] = ["whole", "partly", "not", "spent_token"];
 pub(super) const OPENED: [&str; 3] = ["new", "resumed", "refused"];
+pub(super) const SPANS: [&str; 3] = ["exported", "dropped", "refused"];
 pub(super) const BUS: [&str; 3] = ["sent", "received", "bounced"];
 pub(super) const SLOTS: [&str; 2] = ["used", "free"];
 
