@@ -13,6 +13,7 @@ use lingua_store::memory::MemoryStore;
 use lingua_store::{Backend, Clock, Instance, redis};
 use tokio::net::TcpListener;
 
+use crate::Sockets;
 use crate::cli::{Failure, Serve};
 use crate::config::{Config, Loaded};
 use crate::http::Door;
@@ -21,6 +22,7 @@ use crate::otlp::{Exporter, Pace};
 use crate::peers::Peers;
 use crate::reload::Reload;
 use crate::shutdown::Signals;
+use crate::tls::{Tls, Trust};
 use crate::workers::Workers;
 
 /// Runs the scheduler until a signal ends it.
@@ -34,21 +36,26 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         .build()
         .context("the runtime does not start")?;
     runtime.block_on(async {
-        let store = open_store(&store_url(config)?, redis::Options::default()).await?;
+        let store_url = store_url(config)?;
+        may_reach(&store_url, config)?;
+        let store = open_store(&store_url, redis::Options::default()).await?;
         let listen = config.main.listen;
         let gate = Gate::new(Rules::read(config).map_err(Failure::refused)?);
         may_listen(config, &gate)?;
+        let tls = Tls::read(config).map_err(Failure::refused)?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let socket = bind(listen).await?;
         let address = socket.local_addr().context("the listener has no address")?;
         understands_all(&store).await.map_err(not_joined)?;
         let engine = start_engine(store, config).await?;
         let advertise = config.main.advertise.as_ref();
-        let advertised = advertise.cloned().unwrap_or_else(|| format!("http://{address}"));
-        engine.join(&advertised, Arc::new(Peers::new())).await.map_err(not_joined)?;
-        if address.ip().is_unspecified() && advertise.is_none() && is_shared(config) {
+        let advertised = advertise.cloned().unwrap_or_else(|| format!("{scheme}://{address}"));
+        let trust = tls.clone().map_or(Trust::Nobody, Trust::Peers);
+        engine.join(&advertised, Arc::new(Peers::new(trust))).await.map_err(not_joined)?;
+        if address.ip().is_unspecified() && advertise.is_none() && config.main.is_shared() {
             tracing::warn!(
                 advertised,
-                "other instances cannot reach this one there; say --advertise http://HOST:PORT"
+                "other instances cannot reach this one there; say --advertise with a host and a port that they can"
             );
         }
         if options.with_parent {
@@ -70,10 +77,14 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
             asked: options.settings.asked(),
             config: config.clone(),
             gate: Arc::clone(&gate),
+            tls: tls.clone(),
             engine: engine.clone(),
         };
         reload.listen();
-        greet(address, admin.as_ref(), &gate, engine.store());
+        if let Some(tls) = &tls {
+            lingua_engine::tasks::spawn("the certificate's end", Arc::clone(tls).watch());
+        }
+        greet(scheme, address, admin.as_ref(), &gate, engine.store());
         let exporter = config.main.otlp.clone().and_then(|to| {
             let share = config.main.trace_share;
             tracing::info!(collector = %to, share, "conversations are traced");
@@ -83,7 +94,8 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         let stop = signals.stop(engine.clone());
         let door = Door::new(engine.clone(), Arc::clone(&gate));
         let limits = Arc::new(config.limits.clone());
-        crate::serve_on(socket, admin, door, engine, limits, &workers.places(), stop).await;
+        let sockets = Sockets { public: socket, admin, tls, limits };
+        crate::serve_on(sockets, door, engine, &workers.places(), stop).await;
         workers.end();
         if let Some(exporter) = exporter {
             exporter.end().await;
@@ -143,9 +155,19 @@ fn store_url(config: &Config) -> Result<String, Failure> {
     }
 }
 
-/// Whether other instances may share the store.
-fn is_shared(config: &Config) -> bool {
-    config.main.store_file.is_some() || config.main.store.reveal() != "memory"
+/// Refuses a Redis beyond this machine to which everything would go in the clear.
+fn may_reach(url: &str, config: &Config) -> Result<(), Failure> {
+    // One that cannot be read is told of when it is opened.
+    match redis::Target::parse(url) {
+        Ok(target) if !target.tls && !target.is_loopback() && !config.main.store_plaintext => {
+            Err(Failure::refused(format!(
+                "the store at {target} is beyond this machine, and nothing on the way to it is \
+                 encrypted: use its form with rediss, or set store_plaintext = true if the network \
+                 itself keeps strangers out"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn not_joined(error: JoinError) -> Failure {
@@ -188,7 +210,13 @@ pub(crate) async fn open_store(url: &str, options: redis::Options) -> Result<Bac
 }
 
 /// Three lines: what it listens on, which store it uses, where to look next.
-fn greet(address: std::net::SocketAddr, admin: Option<&TcpListener>, gate: &Gate, store: &Backend) {
+fn greet(
+    scheme: &str,
+    address: std::net::SocketAddr,
+    admin: Option<&TcpListener>,
+    gate: &Gate,
+    store: &Backend,
+) {
     let who = match (gate.is_open(), address.ip().is_loopback()) {
         (false, _) => "tokens are asked for",
         (true, true) => "this machine only, no token asked",
@@ -199,8 +227,8 @@ fn greet(address: std::net::SocketAddr, admin: Option<&TcpListener>, gate: &Gate
     // Nobody need be there to read it.
     let _ = writeln!(
         std::io::stdout(),
-        "lingua {version} listens on http://{address} ({who})\nstore: {}\n\
-         next: open http://{admin}/dashboard, or lingua --help",
+        "lingua {version} listens on {scheme}://{address} ({who})\nstore: {}\n\
+         next: open {scheme}://{admin}/dashboard, or lingua --help",
         store.description
     );
 }

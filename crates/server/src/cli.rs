@@ -88,6 +88,10 @@ pub(crate) struct Probe {
     /// Whether it takes work: not while it drains or its store is away
     #[arg(long)]
     pub(crate) ready: bool,
+
+    /// Who signed the scheduler's certificate, as PEM: for a URL that begins with https
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

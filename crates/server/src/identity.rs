@@ -1,4 +1,4 @@
-//! Who somebody is, by the token that they show.
+//! Who somebody is, by the token that they show; a node also by its certificate.
 //!
 //! - `keys`: the keys that tokens are signed with. `claims`: what a token says.
 //! - `gate`: whether it is good here and now. `sockets`: those who are inside, until it is not.
@@ -22,7 +22,7 @@ pub(crate) use sockets::Pass;
 
 use std::sync::Arc;
 
-use lingua_core::TenantId;
+use lingua_core::{NodeId, TenantId};
 use lingua_core::node::Declaration;
 use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
@@ -37,6 +37,8 @@ pub(crate) enum Caller {
     Anyone,
     /// Somebody with a token.
     Known(Arc<Credential>),
+    /// A node with a certificate and no token: exactly that one, and bounded by nothing else.
+    Certified(NodeId),
 }
 
 impl Caller {
@@ -46,6 +48,7 @@ impl Caller {
         match self {
             Caller::Anyone => Some(default_tenant()),
             Caller::Known(credential) => credential.tenant.clone(),
+            Caller::Certified(_) => None,
         }
     }
 
@@ -55,6 +58,7 @@ impl Caller {
             Caller::Anyone => *tenant == default_tenant(),
             Caller::Known(credential) if credential.role == Role::Admin => true,
             Caller::Known(credential) => credential.tenant.as_ref() == Some(tenant),
+            Caller::Certified(_) => false,
         }
     }
 
@@ -63,6 +67,7 @@ impl Caller {
         match self {
             Caller::Anyone => true,
             Caller::Known(credential) => credential.role != Role::Admin,
+            Caller::Certified(_) => false,
         }
     }
 
@@ -89,6 +94,10 @@ impl Caller {
                 Ok(())
             }
             Caller::Known(_) => Err(Refusal::new(Code::Forbidden, "the token is another node's")),
+            Caller::Certified(own) if own.as_str() == node => Ok(()),
+            Caller::Certified(_) => {
+                Err(Refusal::new(Code::Forbidden, "the certificate is another node's"))
+            }
         }
     }
 }

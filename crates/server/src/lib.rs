@@ -1,6 +1,6 @@
 //! `lingua`: the scheduler of a real-time speech translation platform, and its tools.
 //!
-//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`identity`] (who may do what), [`app`] (the life of `lingua serve`),
+//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`identity`] (who may do what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
 //! [`otlp`], [`telemetry`], [`bench`], the commands [`probe`], [`top`], [`node`], [`hand_in`], [`speak`], [`load`] and
 //! [`chaos`], and [`demo`], which has a part of each.
@@ -12,6 +12,7 @@ mod cli;
 mod config;
 mod identity;
 mod app;
+mod tls;
 mod listener;
 mod workers;
 mod http;
@@ -108,28 +109,39 @@ pub fn run() -> ExitCode {
 pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output = ()>) {
     let address = socket.local_addr().map(|address| format!("http://{address}"));
     if let Ok(address) = address
-        && let Err(error) = engine.join(&address, Arc::new(peers::Peers::new())).await
+        && let Err(error) = engine.join(&address, Arc::new(peers::Peers::new(tls::Trust::Nobody))).await
     {
         tracing::warn!(%error, "this instance stays alone");
     }
     let door = http::Door::new(engine.clone(), identity::Gate::open());
     let limits = Arc::new(config::Config::preset(Default::default()).limits);
-    serve_on(socket, None, door, engine, limits, &Places::here(), stop).await;
+    let sockets = Sockets { public: socket, admin: None, tls: None, limits };
+    serve_on(sockets, door, engine, &Places::here(), stop).await;
+}
+
+/// Where to listen, and how.
+struct Sockets {
+    public: TcpListener,
+    /// Where administrators are heard, if not there.
+    admin: Option<TcpListener>,
+    /// Spoken on both.
+    tls: Option<Arc<tls::Tls>>,
+    /// How much anybody may ask for.
+    limits: Arc<config::Limits>,
 }
 
 /// The same, with connections on these threads, and with another listener for administrators if there
 /// is one.
 async fn serve_on(
-    socket: TcpListener,
-    admin: Option<TcpListener>,
+    Sockets { public: socket, admin, tls, limits }: Sockets,
     door: http::Door,
     engine: Engine,
-    limits: Arc<config::Limits>,
     places: &Places,
     stop: impl Future<Output = ()>,
 ) {
     let part = if admin.is_some() { http::Part::WithoutAdmin } else { http::Part::All };
     let public = http::router(door.clone(), part);
+    let terms = listener::Terms { metrics: engine.metrics(), limits, tls };
     let (ending, _) = watch::channel(false);
     let drained = async {
         stop.await;
@@ -144,16 +156,9 @@ async fn serve_on(
             // One that is gone has ended too.
             let _ = ended.wait_for(|ended| *ended).await;
         };
-        listener::serve(
-            admin,
-            http::router(door, http::Part::Admin),
-            engine.metrics(),
-            &limits,
-            &Places::here(),
-            ended,
-        )
-        .await;
+        let router = http::router(door, http::Part::Admin);
+        listener::serve(admin, router, &terms, &Places::here(), ended).await;
     };
-    let everybody = listener::serve(socket, public, engine.metrics(), &limits, places, drained);
+    let everybody = listener::serve(socket, public, &terms, places, drained);
     futures_util::future::join(everybody, administrators).await;
 }

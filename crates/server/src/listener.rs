@@ -6,6 +6,7 @@
 
 mod addresses;
 mod meter;
+mod tls;
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -15,15 +16,17 @@ use std::time::Duration;
 use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use lingua_engine::metrics::{Held, Metrics};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tower_layer::Layer;
 
 use crate::config::Limits;
+use crate::tls::{Certified, Tls};
 use crate::workers::Places;
 use addresses::{Addresses, Seat};
 use meter::{Metered, Written};
@@ -44,6 +47,8 @@ pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     /// How much it may ask for.
     pub(crate) limits: Arc<Limits>,
+    /// Whose certificate was shown, of those that mean something here.
+    pub(crate) certified: Option<Arc<Certified>>,
     written: Written,
     _place: Arc<(OwnedSemaphorePermit, Seat, Held)>,
 }
@@ -55,22 +60,29 @@ impl Peer {
     }
 }
 
+/// What holds for every connection.
+pub(crate) struct Terms<'a> {
+    pub(crate) metrics: &'a Metrics,
+    pub(crate) limits: Arc<Limits>,
+    /// Spoken, if there is a certificate.
+    pub(crate) tls: Option<Arc<Tls>>,
+}
+
 /// Serves until `stop` resolves, then lets what is under way end: requests by their answer, sockets
-/// by a close.
+/// by a close. With `tls` nothing else is spoken.
 pub(crate) async fn serve(
     socket: TcpListener,
     router: Router,
-    metrics: &Metrics,
-    limits: &Arc<Limits>,
+    terms: &Terms<'_>,
     places: &Places,
     stop: impl Future<Output = ()>,
 ) {
     let mut builder = Builder::new(TokioExecutor::new());
     // Also for the next request of a connection that is kept alive.
-    let header_timeout = Duration::from_millis(limits.header_timeout_ms);
+    let header_timeout = Duration::from_millis(terms.limits.header_timeout_ms);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
-    let seats = Arc::new(Semaphore::new(limits.connections));
-    let addresses = Addresses::new(limits.connections_per_address);
+    let seats = Arc::new(Semaphore::new(terms.limits.connections));
+    let addresses = Addresses::new(terms.limits.connections_per_address);
     let graceful = GracefulShutdown::new();
     let (end, ending) = watch::channel(false);
     tokio::pin!(stop);
@@ -92,7 +104,7 @@ pub(crate) async fn serve(
         };
         let address = from.ip().to_canonical();
         let Some(seat) = addresses.seat(address) else {
-            metrics.limited("connections_per_address");
+            terms.metrics.limited("connections_per_address");
             tracing::debug!(%address, "too many connections from one address");
             continue;
         };
@@ -101,22 +113,35 @@ pub(crate) async fn serve(
             tracing::debug!(%error, "a connection broke as it began");
             continue;
         }
-        let place = Arc::new((place, seat, metrics.connection()));
+        let place = Arc::new((place, seat, terms.metrics.connection()));
         let written = Written::default();
-        let peer = Peer {
+        let mut peer = Peer {
             ending: ending.clone(),
             address,
-            limits: Arc::clone(limits),
+            limits: Arc::clone(&terms.limits),
+            certified: None,
             written: written.clone(),
             _place: place,
         };
-        let service = TowerToHyperService::new(Extension(peer).layer(router.clone()));
+        let (router, tls) = (router.clone(), terms.tls.clone());
         let (builder, watcher) = (builder.clone(), graceful.watcher());
         let connection = async move |stream: TcpStream| {
-            let stream = TokioIo::new(Metered::new(stream, written));
-            let connection = builder.serve_connection_with_upgrades(stream, service).into_owned();
-            if let Err(error) = watcher.watch(connection).await {
-                tracing::debug!(error, "a connection ended early");
+            let stream = Metered::new(stream, written);
+            let Some(tls) = tls else {
+                return converse(stream, peer, router, builder, watcher).await;
+            };
+            let mut ending = peer.ending.clone();
+            // On its own task, so that who is slow delays nobody else.
+            let agreed = tokio::select! {
+                agreed = tls::agree(&tls, stream) => agreed,
+                _ = ending.wait_for(|ending| *ending) => return,
+            };
+            match agreed {
+                Ok((stream, certified)) => {
+                    peer.certified = certified;
+                    converse(stream, peer, router, builder, watcher).await;
+                }
+                Err(reason) => tracing::debug!(%address, reason, "a connection was not agreed on"),
             }
         };
         if places.is_single() {
@@ -136,5 +161,20 @@ pub(crate) async fn serve(
     let ended = futures_util::future::join(graceful.shutdown(), end.closed());
     if timeout(GRACE, ended).await.is_err() {
         tracing::warn!("requests or sockets were still under way at the end");
+    }
+}
+
+/// Answers the requests of one connection, until it ends or becomes a socket.
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    peer: Peer,
+    router: Router,
+    builder: Builder<TokioExecutor>,
+    watcher: Watcher,
+) {
+    let service = TowerToHyperService::new(Extension(peer).layer(router));
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    if let Err(error) = watcher.watch(connection.into_owned()).await {
+        tracing::debug!(error, "a connection ended early");
     }
 }

@@ -16,13 +16,14 @@ use axum::response::{IntoResponse, Response};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use lingua_engine::Engine;
 use lingua_engine::cluster::bodies::Fetch;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
+
+use crate::tls::{Connector, Trust, whole};
 
 /// For one request, from the connection to its last byte.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -44,7 +45,7 @@ const MISSING: u32 = u32::MAX;
 
 /// Fetches bodies from other instances.
 pub(crate) struct Peers {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<Connector, Full<Bytes>>,
     lines: Mutex<HashMap<String, mpsc::Sender<Wanted>>>,
 }
 
@@ -54,12 +55,10 @@ struct Wanted {
 }
 
 impl Peers {
-    pub(crate) fn new() -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(LIMIT));
-        let client =
-            Client::builder(TokioExecutor::new()).pool_max_idle_per_host(AT_ONCE).build(connector);
+    pub(crate) fn new(trust: Trust) -> Self {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(AT_ONCE)
+            .build(Connector::new(trust, LIMIT));
         Peers { client, lines: Mutex::default() }
     }
 
@@ -97,7 +96,7 @@ impl Fetch for Peers {
 const IDLE: Duration = Duration::from_secs(60);
 
 async fn gather(
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<Connector, Full<Bytes>>,
     address: String,
     mut wanted: mpsc::Receiver<Wanted>,
 ) {
@@ -137,7 +136,7 @@ async fn gather(
 
 /// Asks for several bodies; `None` for one that is not there.
 async fn ask(
-    client: &Client<HttpConnector, Full<Bytes>>,
+    client: &Client<Connector, Full<Bytes>>,
     address: &str,
     batch: &[Wanted],
 ) -> Result<Vec<Option<Bytes>>, String> {
@@ -147,7 +146,7 @@ async fn ask(
         .map_err(|error| format!("{address} is no address: {error}"))?;
     let mut request = Request::new(Full::default());
     *request.uri_mut() = uri;
-    let answer = client.request(request).await.map_err(|error| error.to_string())?;
+    let answer = client.request(request).await.map_err(|error| whole(&error))?;
     if answer.status() != StatusCode::OK {
         return Err(format!("it answered {}", answer.status()));
     }

@@ -11,12 +11,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::config::{Asked, Config, changes};
 use crate::identity::{Gate, Rules};
 use crate::telemetry;
+use crate::tls::{Material, Tls, now_s};
 
 /// What follows the configuration while the scheduler runs.
 pub(crate) struct Reload {
     pub(crate) asked: Asked,
     pub(crate) config: Config,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) engine: Engine,
 }
 
@@ -36,6 +38,19 @@ impl Reload {
         }
     }
 
+    /// What is in the files of TLS, if it may take the place of what was in them.
+    fn material(&self, config: &Config) -> Result<Option<Material>, String> {
+        let material = Material::read(config)?;
+        if self.tls.is_some() != material.is_some() {
+            return Err("whether TLS is spoken is decided at the start".to_owned());
+        }
+        // Worse than the one that is there.
+        match material.as_ref().and_then(|material| material.is_out_of_date(now_s())) {
+            Some(why) => Err(why),
+            None => Ok(material),
+        }
+    }
+
     fn again(&mut self) -> Result<(), String> {
         let loaded = self.asked.load(std::env::vars()).map_err(|problems| problems.to_string())?;
         let rules = Rules::read(&loaded.config)?;
@@ -43,8 +58,16 @@ impl Reload {
             return Err("whether tokens are asked for is decided at the start".to_owned());
         }
         telemetry::set_level(&loaded.config.log.level)?;
+        let material = self.material(&loaded.config)?;
         let keys = rules.keys.names().join(", ");
         self.gate.replace(rules, self.engine.now_ms() / 1_000);
+        if let (Some(tls), Some(material)) = (&self.tls, material) {
+            if let Some(change) = tls.replace(material) {
+                tracing::info!(change, "another certificate");
+            }
+            tls.now().warn_of_the_end(now_s());
+            self.gate.dismiss_certified();
+        }
         let changes = changes(&self.config, &loaded.config);
         for change in &changes.now {
             tracing::info!(change, "changed");

@@ -47,7 +47,7 @@ pub(crate) async fn node(
         Ok(upgrade) => upgrade,
         Err(rejection) => return not_a_socket(&rejection),
     };
-    let visitor = Visitor { pass: Pass::none(gate), shown };
+    let visitor = Visitor { pass: Pass::of_node(gate, peer.certified.clone()), shown };
     upgrade
         .max_message_size(peer.limits.node_message_bytes)
         .max_frame_size(peer.limits.node_message_bytes)
@@ -90,7 +90,7 @@ impl Visitor {
     /// Lets the visitor in by the token of its first message, or by the one that came before it.
     fn enter(&mut self, role: Role, token: Option<&str>, now_ms: u64) -> Result<(), Refusal> {
         let token = token.or(self.shown.0.as_deref());
-        self.pass.show(token, now_ms / 1_000)?;
+        self.pass.show(role, token, now_ms / 1_000)?;
         match self.pass.caller() {
             Caller::Known(known) if known.role != role => {
                 let detail = format!("this is for tokens of the role {}", role.as_str());

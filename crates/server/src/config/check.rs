@@ -31,6 +31,21 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
         "tls.require_node_cert needs tls.node_ca_file".to_owned(),
     );
     must(
+        tls.node_crl_file.is_none() || tls.node_ca_file.is_some(),
+        "tls.node_crl_file needs tls.node_ca_file".to_owned(),
+    );
+    must(
+        tls.cert_file.is_none() || tls.peer_ca_file.is_some() || !main.is_shared(),
+        "tls.cert_file with a store that instances share needs tls.peer_ca_file: speech goes from one \
+         to the other, and each has to know whom it gives it to"
+            .to_owned(),
+    );
+    must(
+        tls.cert_file.is_none()
+            || main.advertise.as_ref().is_none_or(|address| address.starts_with("https://")),
+        "advertise has to begin with https:// where tls.cert_file is set".to_owned(),
+    );
+    must(
         main.store_file.is_none() || main.store.reveal() == "memory",
         "store and store_file: one or the other".to_owned(),
     );

@@ -208,17 +208,19 @@ options! {
     /// Encryption, by TLS 1.3. The files are read again on SIGHUP.
     tls Tls ["tls."] {
         /// The certificate of this instance and those above it, as PEM. With it all listeners speak
-        /// TLS and nothing else.
+        /// TLS and nothing else. That it is set at all is decided at the start.
         cert_file: Option<PathBuf> = None => reloads;
         /// Its private key, as PEM.
         key_file: Option<PathBuf> = None => reloads;
         /// Who signs the certificates of nodes, as PEM. A node that shows one is the node that the
         /// certificate names, and needs no token.
         node_ca_file: Option<PathBuf> = None => reloads;
+        /// Which of those were taken back, as PEM: a list of every authority in node_ca_file.
+        node_crl_file: Option<PathBuf> = None => reloads;
         /// Nodes without such a certificate are turned away.
-        require_node_cert: bool = false;
-        /// Who signs the certificates of other instances, as PEM. With it instances show each other
-        /// their certificates, and hear nobody who has none.
+        require_node_cert: bool = false => reloads;
+        /// Who signs the certificates of instances, as PEM. With it instances show each other their
+        /// certificates, and hear nobody who has none. Needed where instances share a store.
         peer_ca_file: Option<PathBuf> = None => reloads;
     }
 
@@ -424,6 +426,13 @@ pub(super) fn share(text: &str) -> Option<(TenantId, u32)> {
     let (tenant, share) = text.split_once('=')?;
     let share: u32 = share.trim().parse().ok().filter(|share| (1..=1_000).contains(share))?;
     Some((TenantId::new(tenant.trim()).ok()?, share))
+}
+
+impl Main {
+    /// Whether other instances may share the store.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.store_file.is_some() || self.store.reveal() != "memory"
+    }
 }
 
 impl Config {

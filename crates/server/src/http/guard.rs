@@ -14,6 +14,8 @@ use lingua_engine::job::Refusal;
 
 use super::error::{Refused, refused};
 use crate::identity::{Caller, Gate, Role};
+use crate::listener::Peer;
+use crate::tls::Certified;
 
 /// Who may call a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +26,7 @@ pub(crate) enum Who {
     These(&'static [Role]),
     /// A socket: it is asked in its first message, unless it has shown a token before.
     Socket(Role),
-    /// Other instances, who know names that nobody else does.
+    /// Other instances, who know names that nobody else does, and with TLS show a certificate.
     Peers,
 }
 
@@ -61,9 +63,15 @@ pub(crate) async fn guard(
     if let Err(refusal) = origin {
         return Refused(refusal).into_response();
     }
+    let certified = request.extensions().get::<Peer>().and_then(|peer| peer.certified.as_deref());
     match guard.who {
-        Who::Everybody | Who::Peers => {}
-        Who::These(roles) => match guard.caller(request.headers(), roles) {
+        Who::Everybody => {}
+        Who::Peers if guard.gate.is_peer(certified, guard.now_s()) => {}
+        Who::Peers => {
+            let detail = "this is for other instances, by their certificates";
+            return Refused(Refusal::new(Code::Forbidden, detail)).into_response();
+        }
+        Who::These(roles) => match guard.caller(request.headers(), certified, roles) {
             Ok(caller) => {
                 request.extensions_mut().insert(caller);
             }
@@ -81,11 +89,23 @@ pub(crate) async fn guard(
 }
 
 impl Guard {
-    fn caller(&self, headers: &HeaderMap, roles: &[Role]) -> Result<Caller, Refusal> {
-        if self.gate.is_open() {
-            return Ok(Caller::Anyone);
-        }
-        let caller = self.gate.caller(token(headers)?, self.engine.now_ms() / 1_000)?;
+    fn now_s(&self) -> u64 {
+        self.engine.now_ms() / 1_000
+    }
+
+    fn caller(
+        &self,
+        headers: &HeaderMap,
+        certified: Option<&Certified>,
+        roles: &[Role],
+    ) -> Result<Caller, Refusal> {
+        let now_s = self.now_s();
+        let caller = match roles {
+            [Role::Node] if self.gate.is_open() => self.gate.node(certified, None, now_s)?,
+            [Role::Node] => self.gate.node(certified, token(headers)?, now_s)?,
+            _ if self.gate.is_open() => Caller::Anyone,
+            _ => self.gate.caller(token(headers)?, now_s)?,
+        };
         match &caller {
             Caller::Known(known) if !roles.contains(&known.role) => {
                 let words: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();

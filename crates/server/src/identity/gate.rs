@@ -15,6 +15,7 @@ use super::claims::{Claims, Credential, Role};
 use super::sockets::Sockets;
 use super::{Caller, Keys};
 use crate::config::Config;
+use crate::tls::Certified;
 
 /// Characters of a token; ours have some 400.
 pub(crate) const MAX_TOKEN_CHARS: usize = 4_096;
@@ -32,6 +33,10 @@ pub(crate) struct Rules {
     pub(crate) node_life_s: u64,
     pub(crate) admin_life_s: u64,
     pub(crate) leeway_s: u64,
+    /// Nodes without a certificate are turned away.
+    pub(crate) node_certs: bool,
+    /// Other instances without a certificate are, too.
+    pub(crate) peer_certs: bool,
     /// Of pages that may call, beside our own.
     pub(crate) origins: HashSet<String>,
 }
@@ -49,6 +54,8 @@ impl Rules {
             node_life_s: identity.node_life_s,
             admin_life_s: identity.admin_life_s,
             leeway_s: identity.leeway_s,
+            node_certs: config.tls.require_node_cert,
+            peer_certs: config.tls.peer_ca_file.is_some(),
             origins: identity.origins.iter().cloned().collect(),
         })
     }
@@ -118,6 +125,44 @@ impl Gate {
         }
         let token = token.ok_or_else(|| unauthorized("a token is needed here"))?;
         self.check(token, now_s).map(Caller::Known)
+    }
+
+    /// Which node shows this certificate and this token. A certificate says who it is; a token beside
+    /// it, for how many jobs and for whom.
+    pub(crate) fn node(
+        &self,
+        certified: Option<&Certified>,
+        token: Option<&str>,
+        now_s: u64,
+    ) -> Result<Caller, Refusal> {
+        let certified = certified.filter(|certified| certified.is_good(now_s));
+        let Some(node) = certified.and_then(|certified| certified.node.as_ref()) else {
+            if self.rules.read().node_certs {
+                let detail = "nodes show a certificate here";
+                return Err(Refusal::new(Code::Forbidden, detail));
+            }
+            return self.caller(token, now_s);
+        };
+        let Some(token) = token.filter(|_| !self.is_open()) else {
+            return Ok(Caller::Certified(node.clone()));
+        };
+        let credential = self.check(token, now_s)?;
+        if credential.role == Role::Node && credential.subject != node.as_str() {
+            let detail = "the token and the certificate are not the same node's";
+            return Err(Refusal::new(Code::Forbidden, detail));
+        }
+        Ok(Caller::Known(credential))
+    }
+
+    /// Whether what is for other instances alone may be told to one who shows this certificate.
+    pub(crate) fn is_peer(&self, certified: Option<&Certified>, now_s: u64) -> bool {
+        let is_peer = |certified: &Certified| certified.is_peer && certified.is_good(now_s);
+        !self.rules.read().peer_certs || certified.is_some_and(is_peer)
+    }
+
+    /// Sends away those whose certificate is no longer believed.
+    pub(crate) fn dismiss_certified(&self) {
+        self.sockets.dismiss_certified();
     }
 
     /// Whose token it is, if it is good now.
@@ -201,10 +246,12 @@ impl Gate {
 pub(crate) async fn follow_revocations(gate: Arc<Gate>, engine: Engine, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
+        let now_s = engine.now_ms() / 1_000;
         if gate.is_open() {
+            // There are no tokens, but there may be certificates.
+            gate.sockets.dismiss_expired(now_s, gate.rules.read().leeway_s);
             continue;
         }
-        let now_s = engine.now_ms() / 1_000;
         match engine.store().once.marks().await {
             Ok(marks) => gate.revoke(&marks, now_s),
             // What was known stays known; tokens still expire.

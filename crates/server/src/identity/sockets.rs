@@ -1,5 +1,5 @@
 //! Those who are inside. A token is good for a while, a socket may be open for hours: when the token
-//! ends, so does the socket, unless its owner showed a newer one.
+//! ends, so does the socket, unless its owner showed a newer one. With certificates it is the same.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,8 +13,9 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::Caller;
-use super::claims::Credential;
+use super::claims::{Credential, Role};
 use super::gate::{Gate, unauthorized};
+use crate::tls::Certified;
 
 /// Who is inside, by a number of their own.
 #[derive(Default)]
@@ -24,7 +25,9 @@ pub(super) struct Sockets {
 }
 
 struct Inside {
-    token: String,
+    /// By which they came in: one of the two, or both.
+    token: Option<String>,
+    certified: Option<Arc<Certified>>,
     expires: u64,
     dismiss: oneshot::Sender<Refusal>,
 }
@@ -32,13 +35,27 @@ struct Inside {
 impl Sockets {
     /// Sends away those whose token is refused by this.
     pub(super) fn dismiss(&self, check: impl Fn(&str) -> Result<(), Refusal>) {
-        self.remove(|inside| check(&inside.token).err());
+        self.remove(|inside| inside.token.as_deref().and_then(|token| check(token).err()));
     }
 
-    /// Sends away those whose token has expired.
+    /// Sends away those whose certificate is not believed any more.
+    pub(super) fn dismiss_certified(&self) {
+        let refusal = || unauthorized("the certificate is not good any more");
+        let disbelieved = |inside: &Inside| {
+            inside.certified.as_ref().is_some_and(|certified| !certified.is_believed())
+        };
+        self.remove(|inside| disbelieved(inside).then(refusal));
+    }
+
+    /// Sends away those whose token or certificate has expired.
     pub(super) fn dismiss_expired(&self, now_s: u64, leeway_s: u64) {
-        let over = |inside: &Inside| now_s >= inside.expires + leeway_s;
-        self.remove(|inside| over(inside).then(|| unauthorized("the token has expired")));
+        let over = |inside: &Inside| now_s >= inside.expires.saturating_add(leeway_s);
+        self.remove(|inside| {
+            over(inside).then(|| match inside.token {
+                Some(_) => unauthorized("the token has expired"),
+                None => unauthorized("the certificate has expired"),
+            })
+        });
     }
 
     fn remove(&self, mut refuse: impl FnMut(&Inside) -> Option<Refusal>) {
@@ -58,6 +75,8 @@ impl Sockets {
 pub(crate) struct Pass {
     gate: Arc<Gate>,
     caller: Caller,
+    /// Of the connection.
+    certified: Option<Arc<Certified>>,
     /// Of one who is watched.
     watched: Option<(u64, oneshot::Receiver<Refusal>)>,
 }
@@ -65,7 +84,13 @@ pub(crate) struct Pass {
 impl Pass {
     /// For a socket whose owner has shown nothing yet.
     pub(crate) fn none(gate: Arc<Gate>) -> Self {
-        Pass { gate, caller: Caller::Anyone, watched: None }
+        Pass::of_node(gate, None)
+    }
+
+    /// The same for a node that may have shown a certificate.
+    pub(crate) fn of_node(gate: Arc<Gate>, certified: Option<Arc<Certified>>) -> Self {
+        let certified = certified.filter(|certified| certified.node.is_some());
+        Pass { gate, caller: Caller::Anyone, certified, watched: None }
     }
 
     /// Who it is.
@@ -73,13 +98,24 @@ impl Pass {
         &self.caller
     }
 
-    /// Lets in who shows this token, as [`Gate::caller`] does, and watches over them.
-    pub(crate) fn show(&mut self, token: Option<&str>, now_s: u64) -> Result<(), Refusal> {
-        let caller = self.gate.caller(token, now_s)?;
+    /// Lets in who shows this token, as [`Gate::caller`] does, or [`Gate::node`] for a node, and
+    /// watches over them.
+    pub(crate) fn show(
+        &mut self,
+        role: Role,
+        token: Option<&str>,
+        now_s: u64,
+    ) -> Result<(), Refusal> {
+        let caller = match role {
+            Role::Node => self.gate.node(self.certified.as_deref(), token, now_s)?,
+            Role::Session | Role::Admin => self.gate.caller(token, now_s)?,
+        };
         self.forget();
-        if let (Caller::Known(credential), Some(token)) = (&caller, token) {
-            self.watched = Some(self.watch(credential, token));
-        }
+        self.watched = match (&caller, token) {
+            (Caller::Known(known), Some(token)) => Some(self.watch(Some((known, token)))),
+            (Caller::Certified(_), _) => Some(self.watch(None)),
+            _ => None,
+        };
         self.caller = caller;
         Ok(())
     }
@@ -93,17 +129,27 @@ impl Pass {
             return Err(unauthorized(other));
         }
         self.forget();
-        self.watched = Some(self.watch(&newer, token));
+        self.watched = Some(self.watch(Some((&newer, token))));
         let expires = newer.expires;
         self.caller = Caller::Known(newer);
         Ok(Some(expires))
     }
 
-    fn watch(&self, credential: &Credential, token: &str) -> (u64, oneshot::Receiver<Refusal>) {
+    /// By this token, by the certificate, or by both.
+    fn watch(&self, token: Option<(&Credential, &str)>) -> (u64, oneshot::Receiver<Refusal>) {
         let sockets = &self.gate.sockets;
         let number = sockets.next.fetch_add(1, Ordering::Relaxed);
         let (dismiss, dismissed) = oneshot::channel();
-        let inside = Inside { token: token.to_owned(), expires: credential.expires, dismiss };
+        let ends = [
+            token.map(|(credential, _)| credential.expires),
+            self.certified.as_ref().map(|certified| certified.expires),
+        ];
+        let inside = Inside {
+            token: token.map(|(_, token)| token.to_owned()),
+            certified: self.certified.clone(),
+            expires: ends.into_iter().flatten().min().unwrap_or(u64::MAX),
+            dismiss,
+        };
         sockets.inside.lock().insert(number, inside);
         (number, dismissed)
     }

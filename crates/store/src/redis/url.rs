@@ -1,6 +1,7 @@
 //! Store URLs: which servers, and how they stand to each other.
 
 use std::fmt;
+use std::net::IpAddr;
 
 /// Where a store is.
 #[derive(Clone, PartialEq, Eq)]
@@ -72,6 +73,17 @@ impl Target {
             _ => (Topology::Standalone, number(path)?),
         };
         Ok(Target { topology, tls, credentials, hosts, database })
+    }
+
+    /// Whether every host that it names is this machine. Where Sentinels and Clusters send one from
+    /// there is theirs to say.
+    pub fn is_loopback(&self) -> bool {
+        self.hosts.iter().all(|host| {
+            let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
+            let address = name.trim_start_matches('[').trim_end_matches(']');
+            name.eq_ignore_ascii_case("localhost")
+                || address.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+        })
     }
 
     /// URLs of the named hosts as data servers, with credentials.
@@ -159,6 +171,29 @@ mod tests {
         let target = Target::parse("redis+sentinel://u:p@a:1/main/2").unwrap();
         assert_eq!(target.data_url("x:9"), "redis://u:p@x:9/2");
         assert_eq!(target.sentinel_urls(), ["redis://a:1/"]);
+    }
+
+    #[test]
+    fn this_machine_is_known_by_its_addresses_and_by_one_name() {
+        for (hosts, loopback) in [
+            ("127.0.0.1:7", true),
+            ("127.8.9.1", true),
+            ("localhost:6379", true),
+            ("LOCALHOST", true),
+            ("[::1]:6379", true),
+            ("[::ffff:127.0.0.1]:6379", true),
+            ("127.0.0.1:1,localhost:2", true),
+            ("127.0.0.1:1,10.0.0.1:2", false),
+            ("0.0.0.0:1", false),
+            ("10.0.0.1", false),
+            ("redis", false),
+            ("localhost.example.org", false),
+            ("127.0.0.1.example.org:6379", false),
+            ("[fe80::1]:1", false),
+        ] {
+            let target = Target::parse(&format!("redis+cluster://u:p@{hosts}")).unwrap();
+            assert_eq!(target.is_loopback(), loopback, "{hosts}");
+        }
     }
 
     #[test]

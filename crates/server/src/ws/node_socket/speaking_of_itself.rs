@@ -71,7 +71,7 @@ impl NodeSocket {
         Ok(())
     }
 
-    /// Lets the node in by its token, as the one whose token it is.
+    /// Lets the node in by its token or its certificate, as the one whose it is.
     fn enter(&mut self, said: &AboutItself) -> Result<(), Refusal> {
         if self.present.connection.is_none() {
             let now = self.engine.now_ms();
@@ -112,6 +112,7 @@ impl NodeSocket {
                 Caller::Anyone => Ok(self.fresh_name()),
                 Caller::Known(known) => NodeId::new(&known.subject)
                     .map_err(|error| invalid(format!("the token's subject: {error}"))),
+                Caller::Certified(node) => Ok(node.clone()),
             },
         }
     }
