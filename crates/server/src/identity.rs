@@ -22,9 +22,9 @@ pub(crate) use sockets::Pass;
 
 use std::sync::Arc;
 
-use lingua_core::{NodeId, TenantId};
 use lingua_core::node::Declaration;
 use lingua_core::outcome::Code;
+use lingua_core::{NodeId, TenantId};
 use lingua_engine::job::Refusal;
 
 /// The tenant of those who name none, where nobody is asked.

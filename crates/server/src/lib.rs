@@ -109,7 +109,8 @@ pub fn run() -> ExitCode {
 pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output = ()>) {
     let address = socket.local_addr().map(|address| format!("http://{address}"));
     if let Ok(address) = address
-        && let Err(error) = engine.join(&address, Arc::new(peers::Peers::new(tls::Trust::Nobody))).await
+        && let Err(error) =
+            engine.join(&address, Arc::new(peers::Peers::new(tls::Trust::Nobody))).await
     {
         tracing::warn!(%error, "this instance stays alone");
     }

@@ -40,8 +40,7 @@ pub(crate) fn run(options: &Probe) -> Result<(), Failure> {
     let client: Client<_, Full<Bytes>> =
         Client::builder(TokioExecutor::new()).build(Connector::new(trust, LIMIT));
     let asking = async {
-        let (head, body) =
-            client.get(uri).await.map_err(|error| whole(&error))?.into_parts();
+        let (head, body) = client.get(uri).await.map_err(|error| whole(&error))?.into_parts();
         let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| error.to_string())?.to_bytes();
         Ok((head.status, String::from_utf8_lossy(&body).into_owned()))

@@ -160,11 +160,13 @@ impl Material {
         };
         let own = Certificate::read(&chain[0])
             .map_err(|why| format!("tls.cert_file: {}: {why}", cert_file.display()))?;
-        let authority = |file: &Option<std::path::PathBuf>, crls: &[_], option: &str| match file {
-            Some(file) => Authority::read(file, crls).map(Some),
-            None => Ok(None),
-        }
-        .map_err(|why: String| format!("{option}: {why}"));
+        let authority = |file: &Option<std::path::PathBuf>, crls: &[_], option: &str| {
+            match file {
+                Some(file) => Authority::read(file, crls).map(Some),
+                None => Ok(None),
+            }
+            .map_err(|why: String| format!("{option}: {why}"))
+        };
         let crls = match &files.node_crl_file {
             Some(file) => {
                 authority::crls(file).map_err(|why| format!("tls.node_crl_file: {why}"))?
@@ -223,10 +225,14 @@ impl Material {
     pub(crate) fn is_out_of_date(&self, now_s: u64) -> Option<String> {
         let own = &self.own;
         if now_s >= own.expires() {
-            return Some(format!("tls.cert_file: the certificate {} has expired", own.fingerprint()));
+            return Some(format!(
+                "tls.cert_file: the certificate {} has expired",
+                own.fingerprint()
+            ));
         }
-        (now_s < own.begins())
-            .then(|| format!("tls.cert_file: the certificate {} is not good yet", own.fingerprint()))
+        (now_s < own.begins()).then(|| {
+            format!("tls.cert_file: the certificate {} is not good yet", own.fingerprint())
+        })
     }
 
     /// Says so if our own certificate ends soon.

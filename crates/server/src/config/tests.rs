@@ -112,7 +112,10 @@ fn what_does_not_fit_together_is_refused() {
         ("[tls]\nnode_ca_file = \"a\"", "needs tls.cert_file"),
         ("[tls]\nrequire_node_cert = true", "needs tls.node_ca_file"),
         ("[tls]\nnode_crl_file = \"a\"", "needs tls.node_ca_file"),
-        ("store_file = \"f\"\n[tls]\ncert_file = \"a\"\nkey_file = \"b\"", "needs tls.peer_ca_file"),
+        (
+            "store_file = \"f\"\n[tls]\ncert_file = \"a\"\nkey_file = \"b\"",
+            "needs tls.peer_ca_file",
+        ),
         ("advertise = \"http://h\"\n[tls]\ncert_file = \"a\"\nkey_file = \"b\"", "https://"),
         ("store = \"redis://h\"\nstore_file = \"f\"", "one or the other"),
         ("admin_listen = \"127.0.0.1:5010\"", "leave it empty"),

@@ -110,8 +110,7 @@ impl Service<Uri> for Connector {
                 let stream: Box<dyn Stream> = Box::new(stream);
                 return Ok(TokioIo::new(stream));
             };
-            let handshake =
-                TlsConnector::from(config).connect(ServerName::try_from(name)?, stream);
+            let handshake = TlsConnector::from(config).connect(ServerName::try_from(name)?, stream);
             let stream = timeout(limit, handshake).await??;
             let stream: Box<dyn Stream> = Box::new(stream);
             Ok(TokioIo::new(stream))

@@ -1,8 +1,10 @@
 //! A running `lingua`, and the least of an HTTP client.
 #![allow(dead_code, reason = "shared by several test binaries")]
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -32,6 +34,12 @@ impl Lingua {
         (Lingua::of(child), log)
     }
 
+    /// The same, with what it logs in this file.
+    pub fn start_logging(args: &[&str], log: &Path) -> Self {
+        let log = File::create(log).unwrap();
+        Self::of(command(args).stdout(Stdio::piped()).stderr(log).spawn().unwrap())
+    }
+
     /// The same, with no more files and sockets than this.
     pub fn start_with_files(files: u32, args: &[&str]) -> Self {
         let mut shell = Command::new("sh");
@@ -48,9 +56,8 @@ impl Lingua {
     fn of(mut child: Child) -> Self {
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let greeting: Vec<String> = stdout.lines().take(3).map(Result::unwrap).collect();
-        let address = greeting.first().and_then(|line| line.split("http://").nth(1)).unwrap_or("");
-        let address = address.split(' ').next().unwrap_or("").parse();
-        let address = address.unwrap_or_else(|_| panic!("no address in {greeting:?}"));
+        let address = address_in(greeting.first().map_or("", String::as_str));
+        let address = address.unwrap_or_else(|| panic!("no address in {greeting:?}"));
         Lingua { child, greeting, address }
     }
 
@@ -60,6 +67,11 @@ impl Lingua {
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where administrators are heard.
+    pub fn admin(&self) -> SocketAddr {
+        address_in(&self.greeting[2]).unwrap()
     }
 
     pub fn signal(&self, name: &str) {
@@ -110,6 +122,10 @@ impl Log {
     }
 }
 
+fn address_in(line: &str) -> Option<SocketAddr> {
+    line.split("://").nth(1)?.split([' ', '/']).next()?.parse().ok()
+}
+
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lingua"));
     command.args(args).env_remove("LINGUA_STORE").env_remove("LINGUA_LISTEN");
@@ -120,6 +136,13 @@ fn command(args: &[&str]) -> Command {
 pub fn lingua(args: &[&str]) -> (Option<i32>, String) {
     let output = command(args).output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Runs a command that has to succeed: what it printed.
+pub fn run(args: &[&str]) -> String {
+    let output = command(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 pub fn get(address: SocketAddr, path: &str) -> (u16, serde_json::Value) {
