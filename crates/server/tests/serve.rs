@@ -1,13 +1,15 @@
 //! The binary as its users meet it: started as a process, spoken to over real sockets.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "../../store/tests/acl/mod.rs"]
+mod acl;
 mod process;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
-use lingua_lab::{RedisConfig, RedisServer};
+use lingua_lab::{Behaviour, FakeNode, HttpClient, NodeOptions, RedisConfig, RedisServer};
 use process::{Lingua, get, lingua, request, wait_for};
 
 #[test]
@@ -102,6 +104,31 @@ async fn a_password_is_never_shown() {
     let server = Lingua::start(&["serve", "--listen", "127.0.0.1:0", "--store", &url("s3cret")]);
     assert!(!server.greeting().concat().contains("s3cret"));
     assert!(!get(server.address(), "/ready").1.to_string().contains("s3cret"));
+}
+
+#[tokio::test]
+async fn the_user_of_the_sample_configuration_has_all_the_rights_it_takes() {
+    let redis = acl::start().await.unwrap();
+    let server = Lingua::start(&["serve", "--listen", "127.0.0.1:0", "--store", &acl::url(&redis)]);
+    let options = NodeOptions::new(format!("ws://{}/ws/node", server.address()));
+    let node = FakeNode::connect(options.behaviour(Behaviour::taking_ms(1))).await.unwrap();
+    let client = HttpClient::new(format!("http://{}", server.address()));
+    let job = serde_json::json!({
+        "session_id": "s", "src_lang": "en", "tgt_lang": "zh", "audio": "AAAA",
+        "options": {"wait_ms": 20_000},
+    });
+    let done = client.post("/v1/dispatch/f2f", &job).await.unwrap().ok().unwrap();
+    assert_eq!(done["job"]["state"], "DONE", "{done}");
+    let order = format!("/api/v1/nodes/{}/drain", node.node_id());
+    assert!(client.post(&order, &serde_json::json!({})).await.unwrap().is_success());
+    // Long enough for everything that is done again and again.
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(get(server.address(), "/ready").0, 200);
+    server.signal("TERM");
+    let mut server = server;
+    assert_eq!(server.exit_code(), Some(0));
+    let denied = redis.command(&["ACL", "LOG"]).await.unwrap().into_result().unwrap();
+    assert!(denied.items().is_empty(), "refused: {}", denied.text());
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Start-up: a store that cannot be trusted with leases is refused at once, in one sentence that
 //! says what to do, and one that can is used with no more rights than it takes.
 
+mod acl;
 mod faults;
 
 use std::panic::AssertUnwindSafe;
@@ -22,12 +23,6 @@ use lingua_store::{Backend, Error};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
-
-/// All that a scheduler's user needs: these commands, and only our keys.
-const RIGHTS: &str = "resetkeys resetchannels ~lingua:v1:* -@all \
-     +eval +evalsha +info +time +set +get +append +del +unlink +pttl +pexpire +pexpireat \
-     +hset +hget +hmget +sadd +srem +smembers +zadd +zrem +zscore +zmscore +zcount +zrangebyscore \
-     +zremrangebyscore +zremrangebyrank +xadd +xdel +xlen +xread +xrange +xrevrange";
 
 /// What a Cluster takes beside them.
 const CLUSTER_RIGHTS: &str = "+ping +cluster|slots +asking";
@@ -278,7 +273,7 @@ async fn user(server: &RedisServer, rights: &str) -> Outcome {
 #[tokio::test]
 async fn a_user_with_only_the_listed_rights_can_do_all_that_the_store_does() -> Outcome {
     let server = RedisServer::start().await?;
-    user(&server, RIGHTS).await?;
+    user(&server, &acl::rights()).await?;
     let store = open(&format!("redis://lingua:secret@{}/", server.addr())).await?;
     round_trip(&store).await?;
     let denied = server.command(&["ACL", "LOG"]).await?.into_result()?;
@@ -291,7 +286,7 @@ async fn a_user_with_only_the_listed_rights_can_do_all_that_the_store_does() -> 
 async fn a_user_with_only_the_listed_rights_can_use_a_cluster() -> Outcome {
     let cluster = RedisCluster::start(3, 0).await?;
     for server in cluster.servers() {
-        user(server, &format!("{RIGHTS} {CLUSTER_RIGHTS}")).await?;
+        user(server, &format!("{} {CLUSTER_RIGHTS}", acl::rights())).await?;
     }
     let url = cluster.url().replace("://", "://lingua:secret@");
     round_trip(&open(&url).await?).await?;
@@ -306,12 +301,13 @@ async fn a_user_with_only_the_listed_rights_can_use_a_cluster() -> Outcome {
 async fn every_listed_right_is_needed() -> Outcome {
     let server = RedisServer::start().await?;
     let url = format!("redis://lingua:secret@{}/", server.addr());
-    let listed = RIGHTS.split_whitespace().filter_map(|right| right.strip_prefix('+'));
+    let rights = acl::rights();
+    let listed = rights.split_whitespace().filter_map(|right| right.strip_prefix('+'));
     for right in listed {
         server.command(&["FLUSHALL"]).await?.into_result()?;
         server.command(&["SCRIPT", "FLUSH"]).await?.into_result()?;
         server.command(&["ACL", "LOG", "RESET"]).await?.into_result()?;
-        user(&server, &format!("{RIGHTS} -{right}")).await?;
+        user(&server, &format!("{rights} -{right}")).await?;
         let missed = eventually(right, async || {
             let log = server.command(&["ACL", "LOG"]).await?.into_result()?.text();
             Ok(log.contains(&format!("\n{right}\n")).then_some(()))
@@ -336,6 +332,8 @@ async fn round_trip(store: &Backend) -> Outcome {
     assert!(store.once.first(&name, LONG).await?);
     let rate = Rate { interval: Duration::from_secs(1), burst: 1 };
     assert_eq!(store.once.take(&name, rate).await?, Take::Allowed);
+    assert!(store.once.mark(&name, LONG).await?);
+    assert_eq!(store.once.marks().await?, [name]);
     // Longer than between two looks at the store's health, also on a busy machine.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(connection(&store.status.borrow()), Some(1), "{:?}", store.status.borrow());
@@ -452,7 +450,7 @@ async fn bus_round_trip(store: &Backend) -> Outcome {
 #[tokio::test]
 async fn a_right_taken_away_later_is_a_refusal_and_not_an_outage() -> Outcome {
     let server = RedisServer::start().await?;
-    user(&server, RIGHTS).await?;
+    user(&server, &acl::rights()).await?;
     let store = open(&format!("redis://lingua:secret@{}/", server.addr())).await?;
     let node = Node::join(&store, 1).await?;
     server.command(&["ACL", "SETUSER", "lingua", "-zadd"]).await?.into_result()?;
