@@ -286,6 +286,3 @@ fn pem_says(error: &rustls::pki_types::pem::Error) -> String {
         _ => "it is no PEM".to_owned(),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -53,7 +53,7 @@ fn rules(files: &[PathBuf]) -> Rules {
         node_life_s: 1_000_000,
         admin_life_s: 3_600,
         leeway_s: 5,
-        origins: Default::default(),
+        ..Rules::default()
     }
 }
 
@@ -244,7 +244,7 @@ async fn who_is_inside_leaves_when_the_token_ends() {
     let place = Place::new();
     let inside = |wish: Wish| {
         let mut pass = Pass::none(Arc::clone(&place.gate));
-        pass.show(Some(&place.mint(wish)), NOW).unwrap();
+        pass.show(wish.role, Some(&place.mint(wish)), NOW).unwrap();
         pass
     };
     let mut short = inside(Wish { life_s: 10, ..session() });
