@@ -66,7 +66,7 @@ impl Reload {
                 tracing::info!(change, "another certificate");
             }
             tls.now().warn_of_the_end(now_s());
-            self.gate.dismiss_certified();
+            self.gate.dismiss_expired(self.engine.now_ms() / 1_000);
         }
         let changes = changes(&self.config, &loaded.config);
         for change in &changes.now {

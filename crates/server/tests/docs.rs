@@ -84,6 +84,7 @@ fn every_link_of_the_documentation_has_its_target() {
         "docs/TUTORIAL.md",
         "docs/PROTOCOL.md",
         "docs/ERRORS.md",
+        "docs/SECURITY.md",
         "deploy/README.md",
     ] {
         let path = root().join(page);
@@ -196,6 +197,22 @@ fn helps() -> BTreeMap<String, String> {
     helps
 }
 
+/// The names of all options in the environment.
+fn options() -> BTreeSet<String> {
+    let lingua = Command::new(env!("CARGO_BIN_EXE_lingua")).args(["config", "default"]).output();
+    let sample = String::from_utf8(lingua.unwrap().stdout).unwrap();
+    let mut section = String::new();
+    let mut options = BTreeSet::new();
+    for line in sample.lines().filter(|line| !line.starts_with('#')) {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = format!("{name}_");
+        } else if let Some((name, _)) = line.split_once(" = ") {
+            options.insert(format!("LINGUA_{section}{name}").to_uppercase());
+        }
+    }
+    options
+}
+
 /// Everything that an operator copies from, by name.
 fn pages() -> Vec<(String, String)> {
     let folders = ["deploy", "deploy/prometheus", "deploy/grafana"];
@@ -210,21 +227,6 @@ fn pages() -> Vec<(String, String)> {
         (name, fs::read_to_string(path).unwrap())
     };
     pages.into_iter().map(read).collect()
-}
-
-/// The names of all options in the environment, by the sample of the configuration.
-fn options() -> BTreeSet<String> {
-    let sample = fs::read_to_string(root().join("config/lingua.sample.toml")).unwrap();
-    let (mut section, mut names) = (String::new(), BTreeSet::new());
-    for line in sample.lines() {
-        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            section = format!("{name}_");
-        } else if let Some((name, _)) = line.split_once(" = ").filter(|_| !line.starts_with('#')) {
-            names.insert(format!("LINGUA_{section}{name}").to_uppercase());
-        }
-    }
-    assert!(names.len() > 50, "{names:?}");
-    names
 }
 
 /// Whether a help text has this word as a whole.

@@ -266,3 +266,50 @@ fn a_redis_beyond_this_machine_is_not_spoken_to_in_the_clear() {
     let (code, error) = lingua(&["serve", "--store", "rediss://0.0.0.0:1"]);
     assert_eq!(code, Some(69), "{error}");
 }
+
+#[tokio::test]
+async fn the_manual_says_how_to_make_certificates() {
+    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/OPERATIONS.md");
+    let manual = std::fs::read_to_string(manual).unwrap();
+    let chapter = manual.split("\n## ").find(|chapter| chapter.starts_with("TLS\n")).unwrap();
+    let blocks = |kind: &str| -> Vec<&str> {
+        let opening = format!("```{kind}\n");
+        chapter
+            .split(opening.as_str())
+            .skip(1)
+            .map(|rest| rest.split("```").next().unwrap())
+            .collect()
+    };
+    let [authorities, instance, node, once, each_time] = blocks("sh")[..] else { panic!() };
+    let [settings] = blocks("toml")[..] else { panic!() };
+    let house = House::new();
+    let dir = house.path("");
+    let run = |commands: &str| {
+        let done = std::process::Command::new("bash")
+            .args(["-eu", "-c", commands])
+            .current_dir(&dir)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    for commands in [authorities, instance, node, once] {
+        run(commands);
+    }
+    let settings = settings.replace("/etc/lingua/", &format!("{}", dir.display()));
+    let main = "listen = \"127.0.0.1:0\"\n";
+    house.write("lingua.toml", &format!("{main}{settings}"));
+    let server = house.start();
+    let at = |name: &str| house.path(name);
+    let client = Client::of_files(&at("instances-ca.pem"), &at("gpu-7.pem"), &at("gpu-7.key"));
+    let tunnel = Tunnel::open(&client, server.address()).await;
+    let node = FakeNode::scripted(NodeOptions::new(tunnel.ws("/ws/node"))).await.unwrap();
+    assert_eq!(node.node_id(), "gpu-7");
+
+    run(each_time);
+    let list = format!("node_crl_file = {:?}\n", at("nodes.crl"));
+    house.write("lingua.toml", &format!("{main}{settings}{list}"));
+    server.signal("HUP");
+    let closed = timeout(Duration::from_secs(20), node.closed()).await.unwrap().unwrap();
+    assert_eq!(closed.code, Some(1008), "{closed:?}");
+    assert!(client.get(server.address(), "/health").await.is_err());
+}

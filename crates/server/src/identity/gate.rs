@@ -160,9 +160,9 @@ impl Gate {
         !self.rules.read().peer_certs || certified.is_some_and(is_peer)
     }
 
-    /// Sends away those whose certificate is no longer believed.
-    pub(crate) fn dismiss_certified(&self) {
-        self.sockets.dismiss_certified();
+    /// Sends away those whose token or certificate is over.
+    pub(crate) fn dismiss_expired(&self, now_s: u64) {
+        self.sockets.dismiss_expired(now_s, self.rules.read().leeway_s);
     }
 
     /// Whose token it is, if it is good now.
@@ -235,7 +235,7 @@ impl Gate {
             }
         }
         if *self.revoked.read() == revoked {
-            return self.sockets.dismiss_expired(now_s, self.rules.read().leeway_s);
+            return self.dismiss_expired(now_s);
         }
         *self.revoked.write() = revoked;
         self.sockets.dismiss(|token| self.check(token, now_s).map(|_| ()));
@@ -249,7 +249,7 @@ pub(crate) async fn follow_revocations(gate: Arc<Gate>, engine: Engine, every: D
         let now_s = engine.now_ms() / 1_000;
         if gate.is_open() {
             // There are no tokens, but there may be certificates.
-            gate.sockets.dismiss_expired(now_s, gate.rules.read().leeway_s);
+            gate.dismiss_expired(now_s);
             continue;
         }
         match engine.store().once.marks().await {
@@ -257,7 +257,7 @@ pub(crate) async fn follow_revocations(gate: Arc<Gate>, engine: Engine, every: D
             // What was known stays known; tokens still expire.
             Err(error) => {
                 tracing::debug!(%error, "revoked tokens could not be read");
-                gate.sockets.dismiss_expired(now_s, gate.rules.read().leeway_s);
+                gate.dismiss_expired(now_s);
             }
         }
     }

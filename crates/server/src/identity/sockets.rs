@@ -38,20 +38,15 @@ impl Sockets {
         self.remove(|inside| inside.token.as_deref().and_then(|token| check(token).err()));
     }
 
-    /// Sends away those whose certificate is not believed any more.
-    pub(super) fn dismiss_certified(&self) {
-        let refusal = || unauthorized("the certificate is not good any more");
-        let disbelieved = |inside: &Inside| {
-            inside.certified.as_ref().is_some_and(|certified| !certified.is_believed())
-        };
-        self.remove(|inside| disbelieved(inside).then(refusal));
-    }
-
-    /// Sends away those whose token or certificate has expired.
+    /// Sends away those whose token or certificate has expired, or whose certificate is not believed
+    /// any more.
     pub(super) fn dismiss_expired(&self, now_s: u64, leeway_s: u64) {
-        let over = |inside: &Inside| now_s >= inside.expires.saturating_add(leeway_s);
         self.remove(|inside| {
-            over(inside).then(|| match inside.token {
+            if inside.certified.as_ref().is_some_and(|certified| !certified.is_believed()) {
+                return Some(unauthorized("the certificate is not good any more"));
+            }
+            let over = now_s >= inside.expires.saturating_add(leeway_s);
+            over.then(|| match inside.token {
                 Some(_) => unauthorized("the token has expired"),
                 None => unauthorized("the certificate has expired"),
             })

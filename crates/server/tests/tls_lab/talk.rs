@@ -1,10 +1,12 @@
 //! A client of TLS, and a way for those who speak none.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use serde_json::Value;
@@ -37,22 +39,35 @@ impl Client {
         Self::make(authority, &[version], None)
     }
 
+    /// With what is in these files, as PEM.
+    pub fn of_files(authority: &Path, cert: &Path, key: &Path) -> Self {
+        let read = |file| CertificateDer::from_pem_file(file).unwrap();
+        let key = PrivateKeyDer::from_pem_file(key).unwrap();
+        Self::of(read(authority), &[&TLS13], Some((read(cert), key)))
+    }
+
     fn make(
         authority: &Authority,
         versions: &[&'static SupportedProtocolVersion],
         paper: Option<&Paper>,
     ) -> Self {
+        Self::of(authority.der(), versions, paper.map(|paper| (paper.der(), paper.key_der())))
+    }
+
+    fn of(
+        authority: CertificateDer<'static>,
+        versions: &[&'static SupportedProtocolVersion],
+        paper: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>,
+    ) -> Self {
         let mut roots = RootCertStore::empty();
-        roots.add(authority.der()).unwrap();
+        roots.add(authority).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(roots);
         Client(Arc::new(match paper {
-            Some(paper) => {
-                builder.with_client_auth_cert(vec![paper.der()], paper.key_der()).unwrap()
-            }
+            Some((cert, key)) => builder.with_client_auth_cert(vec![cert], key).unwrap(),
             None => builder.with_no_client_auth(),
         }))
     }
