@@ -27,6 +27,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::cli::{ConfigPart, Failure};
+use crate::tls::Material;
 use setting::Raw;
 
 /// What the names in the environment begin with.
@@ -210,6 +211,8 @@ pub(crate) fn run(what: &ConfigPart) -> Result<(), Failure> {
             for stranger in &loaded.strangers {
                 println!("{stranger}");
             }
+            // Before a scheduler is told to read them again.
+            Material::read(&loaded.config).map_err(Failure::refused)?;
             let timing = loaded.config.timing();
             println!(
                 "the configuration is fine: a job may take {} ms of its {} ms ({})",

@@ -196,9 +196,11 @@ fn files_that_cannot_work_end_in_one_sentence_and_a_code() {
     let config = house.path("lingua.toml");
     let args = ["serve", "--config", config.to_str().unwrap()];
     let refused = |says: &str| {
-        let (code, error) = lingua(&args);
-        assert_eq!(code, Some(78), "{error}");
-        assert!(error.contains(says) && error.lines().count() == 1, "{error}");
+        for args in [&args[..], &["config", "check", args[1], args[2]]] {
+            let (code, error) = lingua(args);
+            assert_eq!(code, Some(78), "{args:?}: {error}");
+            assert!(error.contains(says) && error.lines().count() == 1, "{args:?}: {error}");
+        }
     };
     house.configure("", "");
     house.write("server.key", &other.key_pem());
@@ -218,6 +220,9 @@ fn files_that_cannot_work_end_in_one_sentence_and_a_code() {
     refused("tls.node_crl_file");
     house.configure("", "peer_ca_file = \"DIR/server.key\"");
     refused("tls.peer_ca_file");
+    house.configure("", "");
+    let (code, error) = lingua(&["config", "check", args[1], args[2]]);
+    assert_eq!(code, Some(0), "{error}");
 }
 
 #[test]
