@@ -128,3 +128,37 @@ pub(crate) fn whole(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Profile};
+
+    /// As an instance with its own certificate, and with an authority of the others or without.
+    fn instance(knows_others: bool) -> Trust {
+        let dir = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (cert, key) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
+        std::fs::write(&cert, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let mut config = Config::preset(Profile::Stable);
+        config.tls.peer_ca_file = knows_others.then(|| cert.clone());
+        (config.tls.cert_file, config.tls.key_file) = (Some(cert), Some(key));
+        Trust::Peers(Tls::read(&config).unwrap().unwrap())
+    }
+
+    #[test]
+    fn who_knows_the_others_by_certificates_meets_nobody_in_the_clear() {
+        let (https, http) = (true, false);
+        for (trust, to, tls) in [
+            (Trust::Nobody, http, Some(false)),
+            (Trust::Nobody, https, None),
+            (instance(true), https, Some(true)),
+            (instance(true), http, None),
+            (instance(false), https, None),
+            (instance(false), http, Some(false)),
+        ] {
+            assert_eq!(trust.meet(to).ok().map(|met| met.is_some()), tls, "https: {to}");
+        }
+    }
+}
