@@ -1,0 +1,27 @@
+"""Write a node of Lingua Scheduler as one async function.
+
+``Node`` keeps the connection, the heartbeats, the slots, the deadlines and the results; a worker is
+``async def handle(job: Job) -> Result``. In reading order: ``job`` is what a worker sees, ``node`` the life of
+a node, ``link`` one connection, ``work`` the jobs that run and the results that nobody has confirmed, ``wire``
+the messages, ``pauses`` how long it waits before it comes back, ``threads`` the way for workers that block.
+"""
+
+from .job import Busy, Job, JobFailed, MissingModel, Result
+from .link import Refused
+from .node import Node, Stats
+from .threads import in_thread
+from .wire import Languages
+
+__all__ = [
+    "Busy",
+    "Job",
+    "JobFailed",
+    "Languages",
+    "MissingModel",
+    "Node",
+    "Refused",
+    "Result",
+    "Stats",
+    "in_thread",
+]
+__version__ = "0.1.0"

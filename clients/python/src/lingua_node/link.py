@@ -1,0 +1,209 @@
+"""One connection to the scheduler, from the handshake to the close."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import deque
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus, InvalidURI
+
+from . import wire
+
+OPEN_TIMEOUT = 10.0
+"""Seconds for the handshake, and again for the answer to the registration."""
+
+CLOSE_TIMEOUT = 1.0
+"""Seconds for the last words and the goodbye."""
+
+OUTBOX = 1024
+OUTBOX_BYTES = 80 << 20
+"""Messages that wait to be written, with room for all results that may be kept. A connection that is so far
+behind loses what comes on top; results come again."""
+
+RETRY_CODES = frozenset({"SCHEDULER_DEPENDENCY_DOWN", "DRAINING", "RATE_LIMITED", "INTERNAL_ERROR"})
+"""Refusals of a registration that pass."""
+
+FINAL_CLOSES = frozenset({1002, 1007, 1008, 4001})
+"""Close codes after which the protocol says not to come back."""
+
+log = logging.getLogger("lingua_node")
+
+# The library below logs headers and frames when asked to be talkative: tokens and what people said.
+_socket_log = logging.getLogger("lingua_node.socket")
+_socket_log.setLevel(logging.WARNING)
+
+
+class Refused(Exception):  # noqa: N818
+    """The scheduler does not want this node as it is; coming back would not help."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+
+
+class Lost(Exception):  # noqa: N818
+    """There is no connection, and another try may help."""
+
+    def __init__(self, why: str, retry_after: float | None = None) -> None:
+        super().__init__(why)
+        self.retry_after = retry_after
+
+
+class _Connect(connect):
+    """Follows no redirect: the token is for this scheduler alone."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+class Link:
+    """An open connection. What is said goes into a bounded outbox and never blocks; :meth:`write` empties it."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self._outbox: deque[str] = deque()
+        self._outbox_size = 0
+        self._wake = asyncio.Event()
+        self._written = asyncio.Event()
+        self._written.set()
+        self.is_open = True
+        self.heard_at = time.monotonic()
+
+    @classmethod
+    async def open(cls, url: str, token: str | None) -> Link:
+        """Connects; :class:`Refused` or :class:`Lost` if that does not work."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            socket = await _Connect(
+                url,
+                additional_headers=headers,
+                open_timeout=OPEN_TIMEOUT,
+                close_timeout=CLOSE_TIMEOUT,
+                ping_interval=None,  # The scheduler pings, and heartbeats are answered.
+                max_size=wire.MAX_INCOMING,
+                compression=None,  # Speech does not get smaller.
+                logger=_socket_log,
+            )
+        except InvalidStatus as error:
+            status = error.response.status_code
+            if status in (401, 403):
+                raise Refused("UNAUTHORIZED", f"the scheduler answered {status} to the handshake") from None
+            raise Lost(f"the scheduler answered {status} to the handshake") from None
+        except InvalidURI as error:
+            raise Refused("INVALID_URL", "the scheduler's address is not a WebSocket URL") from error
+        except (OSError, TimeoutError, asyncio.TimeoutError, InvalidHandshake, InvalidMessage, EOFError) as error:
+            raise Lost(f"no connection ({type(error).__name__})") from error
+        return cls(socket)
+
+    async def register(self, message: str) -> dict[str, Any]:
+        """Registers and returns the ``node_register_ack``."""
+        try:
+            await self._socket.send(message)
+            return await asyncio.wait_for(self._registered(), OPEN_TIMEOUT)
+        except ConnectionClosed as error:
+            raise closed(error) from None
+        except (TimeoutError, asyncio.TimeoutError):
+            raise Lost("no answer to the registration") from None
+
+    async def _registered(self) -> dict[str, Any]:
+        while True:
+            heard = await self.hear()
+            if isinstance(heard, bytes):
+                continue
+            try:
+                answer = wire.decode(heard)
+            except wire.Invalid:
+                continue
+            if answer["type"] == "node_register_ack":
+                return answer
+            if answer["type"] == "error":
+                raise refusal(answer)
+
+    async def hear(self) -> str | bytes:
+        """The next message; :class:`Refused` or :class:`Lost` when there will be none."""
+        try:
+            heard = await self._socket.recv()
+        except ConnectionClosed as error:
+            self.is_open = False
+            raise closed(error) from None
+        self.heard_at = time.monotonic()
+        return heard
+
+    def say(self, message: str) -> bool:
+        """Puts a message in line; false if that cannot be."""
+        if not self.is_open or len(self._outbox) >= OUTBOX or self._outbox_size + len(message) > OUTBOX_BYTES:
+            return False
+        self._outbox.append(message)
+        self._outbox_size += len(message)
+        self._written.clear()
+        self._wake.set()
+        return True
+
+    async def write(self) -> None:
+        """Writes what is in line until the connection ends."""
+        try:
+            while True:
+                while self._outbox:
+                    # Left in line until it is written, so that `flush` waits for it.
+                    await self._socket.send(self._outbox[0])
+                    self._outbox_size -= len(self._outbox.popleft())
+                self._written.set()
+                self._wake.clear()
+                await self._wake.wait()
+        except ConnectionClosed:
+            self.is_open = False
+            # Why it ended is read where messages are read.
+            await asyncio.Event().wait()
+
+    async def flush(self) -> None:
+        """Waits until everything in line is written, for a moment."""
+        try:
+            await asyncio.wait_for(self._written.wait(), CLOSE_TIMEOUT)
+        except (TimeoutError, asyncio.TimeoutError):
+            log.debug("the last words could not be written")
+
+    async def close(self) -> None:
+        """Says goodbye."""
+        self.is_open = False
+        await self._socket.close()
+
+    def abort(self) -> None:
+        """Ends it at once, without a word to a peer that does not listen."""
+        self.is_open = False
+        self._socket.transport.abort()
+
+
+def refusal(answer: dict[str, Any]) -> Refused | Lost:
+    """What an ``error`` in answer to a registration means."""
+    code = str(answer.get("code", ""))
+    message = str(answer.get("message", ""))[:512]
+    retry_after = answer.get("retry_after_ms")
+    if isinstance(retry_after, (int, float)) or code in RETRY_CODES:
+        return Lost(f"not registered: {code}", _seconds(retry_after))
+    return Refused(code, message)
+
+
+def closed(error: ConnectionClosed) -> Refused | Lost:
+    """What the end of a connection means."""
+    if error.rcvd is None:
+        return Lost("the connection broke")
+    code, reason = error.rcvd.code, error.rcvd.reason
+    if code in FINAL_CLOSES:
+        return Refused("SUPERSEDED" if code == 4001 else f"CLOSED_{code}", reason or "the scheduler closed the socket")
+    try:
+        told = json.loads(reason)
+    except ValueError:
+        told = None
+    retry_after = told.get("retry_after_ms") if isinstance(told, dict) else None
+    return Lost(f"closed with {code}", _seconds(retry_after))
+
+
+def _seconds(milliseconds: object) -> float | None:
+    if isinstance(milliseconds, (int, float)) and 0 <= milliseconds <= 600_000:
+        return milliseconds / 1000
+    return None
