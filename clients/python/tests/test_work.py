@@ -225,3 +225,14 @@ async def test_a_node_that_drains_refuses_what_still_comes() -> None:
     jobs.refuses = True
     jobs.assign(assign("j"), b"", "n")
     assert [(message["type"], message["reason"]) for message in ear.heard] == [("job_reject", "BUSY")]
+
+
+async def test_a_worker_that_is_cancelled_from_within_has_failed() -> None:
+    async def handle(job: Job) -> Result:
+        raise asyncio.CancelledError
+
+    jobs, ear = working(handle)
+    jobs.assign(assign("j"), b"", "n")
+    await settle(jobs)
+    assert ear.kinds() == ["job_ack", "job_result"]
+    assert (ear.heard[1]["success"], ear.heard[1]["error"]["code"]) == (False, "PROCESSING_ERROR")

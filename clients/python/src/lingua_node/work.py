@@ -178,9 +178,9 @@ class Work:
         try:
             message = self._ended(running, await self.handle(job))
         except asyncio.CancelledError:
-            if not running.stopped:
-                raise
-            message = None
+            # Nobody but us cancels this task, so otherwise it was something that the worker waited for.
+            said = "the worker was cancelled from within"
+            message = None if running.stopped else self._failure(running, "PROCESSING_ERROR", said)
         except Exception as error:
             message = None if running.stopped else self._raised(running, error)
         finally:

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Protocol
 
-from .programs import Conversation
+from .programs import Conversation, ProgramFailed
 
 MODES = Path("/usr/share/apertium/modes")
 
@@ -72,13 +72,17 @@ def installed(modes: Path) -> dict[tuple[str, str], Path]:
 
 def command(mode: Path) -> list[str]:
     """The pipeline of a mode, with null bytes passed through. ``-n``: no marks at unknown words."""
-    pipeline = subprocess.run(  # noqa: S603
-        ["apertium-wblank-mode", "-z", str(mode)],  # noqa: S607
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=10,
-    ).stdout
+    try:
+        mode.open().close()  # The program below says nothing of a file that is not there.
+        pipeline = subprocess.run(  # noqa: S603
+            ["apertium-wblank-mode", "-z", str(mode)],  # noqa: S607
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ProgramFailed(f"apertium: {type(error).__name__}") from error
     return ["bash", "-c", pipeline, "apertium", "-n", ""]
 
 

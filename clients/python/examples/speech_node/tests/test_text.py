@@ -11,7 +11,7 @@ import pytest
 
 from sentences import words
 from speech_node import programs
-from speech_node.nmt import Apertium, installed
+from speech_node.nmt import Apertium, command, installed
 from speech_node.programs import Conversation, ProgramFailed
 from speech_node.repair import Rules, casing, distance, nearest, numbers, punctuation, repetition, spacing
 
@@ -146,3 +146,8 @@ async def test_a_cancelled_question_does_not_answer_the_next_one() -> None:
     await asyncio.gather(first, return_exceptions=True)
     assert await conversation.ask(b"second\0") == b"second"
     await conversation.close()
+
+
+def test_a_mode_that_cannot_be_read_is_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(ProgramFailed):
+        command(tmp_path / "no-such.mode")
