@@ -311,6 +311,28 @@ async def test_a_slow_worker_keeps_its_job_by_heartbeats(scheduler: Scheduler, s
     assert node.stats.done == 1
 
 
+async def test_a_worker_that_talks_without_end_does_not_cost_the_node_its_connection(
+    scheduler: Scheduler, start: Start
+) -> None:
+    said: list[int] = []
+
+    def talks(job: Job) -> Result:
+        end = time.monotonic() + 1.5
+        calls = sent = 0
+        while time.monotonic() < end:
+            calls += 1
+            sent += job.progress("nmt", step=calls)
+        said.extend([calls, sent])
+        return Result(text_translated="done")
+
+    node = await start(in_thread(talks))
+    _, answer = await scheduler.dispatch(options={"wait_ms": 20000})
+    assert answer["job"]["state"] == "DONE", answer
+    calls, sent = said
+    assert 100 < sent < 1500 and calls > 2 * sent, said
+    assert node.stats.connections == 1 and node.stats.connected
+
+
 async def test_a_worker_in_a_thread_answers_and_shows_its_progress(scheduler: Scheduler, start: Start) -> None:
     seen, go = threading.Event(), threading.Event()
 

@@ -3,7 +3,8 @@
 ``Node`` keeps the connection, the heartbeats, the slots, the deadlines and the results; a worker is
 ``async def handle(job: Job) -> Result``. In reading order: ``job`` is what a worker sees, ``node`` the life of
 a node, ``link`` one connection, ``work`` the jobs that run and the results that nobody has confirmed, ``wire``
-the messages, ``pauses`` how long it waits before it comes back, ``threads`` the way for workers that block.
+the messages, ``pauses`` how long it waits before it comes back and how much it says, ``threads`` the way for
+workers that block.
 """
 
 from .job import Busy, Job, JobFailed, MissingModel, Result

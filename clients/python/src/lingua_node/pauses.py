@@ -1,8 +1,10 @@
-"""How long a node waits before it comes back."""
+"""How long a node waits before it comes back, and how much it says on the way."""
 
 from __future__ import annotations
 
 import random
+import threading
+import time
 
 FIRST = 0.1
 LONGEST = 5.0
@@ -27,3 +29,24 @@ class Pauses:
     def reset(self) -> None:
         """It went well: start small again."""
         self._next = self._first
+
+
+class Pace:
+    """So many words a second and no more, from any thread. A short burst is let through."""
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._most = self._left = per_second / 2
+        self._at = time.monotonic()
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Whether one more may be said."""
+        with self._lock:
+            now = time.monotonic()
+            self._left = min(self._most, self._left + (now - self._at) * self._per_second)
+            self._at = now
+            if self._left < 1:
+                return False
+            self._left -= 1
+            return True

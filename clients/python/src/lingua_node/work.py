@@ -14,6 +14,7 @@ from typing import Any
 from . import wire
 from .job import Busy, Job, JobFailed, MissingModel, Result
 from .link import Link
+from .pauses import Pace
 
 MAX_KEPT = 1024
 MAX_KEPT_BYTES = 64 << 20
@@ -22,6 +23,9 @@ MAX_KEPT_BYTES = 64 << 20
 KEEP_AFTER_DEADLINE = 60.0
 KEEP_WITHOUT_DEADLINE = 600.0
 """Seconds after which nobody wants a result any more."""
+
+WORDS_A_SECOND = 500
+"""Partials and progress of all jobs together. The scheduler shows a node the door at 2000 messages a second."""
 
 MAX_SEEN = 4096
 """Attempts remembered to tell one that comes again."""
@@ -82,6 +86,7 @@ class Work:
         self._seen: OrderedDict[Key, None] = OrderedDict()
         self._link: Link | None = None
         self._beats = 0
+        self._pace = Pace(WORDS_A_SECOND)
         self.moved = asyncio.Event()
         """Set whenever a job or a kept result goes."""
 
@@ -162,9 +167,11 @@ class Work:
         here = threading.get_ident()
 
         def say(kind: str, fields: Mapping[str, Any]) -> bool:
+            if running.stopped or not self._pace.take():
+                return False
             message = wire.about(kind, running.head, fields)
             if threading.get_ident() == here:
-                return not running.stopped and self._say(message)
+                return self._say(message)
             try:
                 loop.call_soon_threadsafe(self._say, message)
             except RuntimeError:  # The loop is closed.
