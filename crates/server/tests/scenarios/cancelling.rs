@@ -27,7 +27,7 @@ pub async fn a_job_on_its_way_is_taken_back(on: On) {
     cancelled(&job).await;
     let cancel = node.next_of("job_cancel").await.unwrap();
     assert_eq!(cancel["job_id"], assign["job_id"]);
-    assert_eq!(app.used("a").await, 0);
+    until_used(&app, "a", 0).await;
     app.finish().await;
 }
 
