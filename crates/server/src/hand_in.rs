@@ -7,6 +7,7 @@ use lingua_lab::HttpClient;
 use serde_json::{Map, Value, json};
 
 use crate::cli::{Dispatch, Failure};
+use crate::token::{advice, token_of_environment};
 
 /// One look at a job whose state is being watched.
 const LOOK_MS: u64 = 250;
@@ -25,6 +26,10 @@ pub(crate) fn run(options: &Dispatch) -> Result<(), Failure> {
 
 async fn hand_in(options: &Dispatch) -> Result<(), Failure> {
     let client = HttpClient::new(options.url.trim_end_matches('/')).limit(Duration::from_secs(90));
+    let client = match token_of_environment()? {
+        Some(token) => client.bearer(&token)?,
+        None => client,
+    };
     let audio = match &options.audio {
         Some(file) => {
             std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?
@@ -104,7 +109,7 @@ fn answer(reply: &lingua_lab::http_client::HttpReply) -> Result<Value, Failure> 
         return Ok(body);
     }
     let refused = match (body["error"].as_str(), body["detail"].as_str()) {
-        (Some(code), Some(detail)) => format!("{code}: {detail}"),
+        (Some(code), Some(detail)) => format!("{code}: {detail}{}", advice(code)),
         _ => format!("the scheduler answered {}", reply.status),
     };
     Err(Failure::failed(refused))

@@ -20,6 +20,7 @@ use crate::bench::process::Scheduler;
 use crate::bench::progress::Progress;
 use crate::cli::{Failure, Load};
 use crate::speak::session_url;
+use crate::token::{Tokens, tokens_of_environment};
 
 mod crowd;
 mod fleet;
@@ -63,6 +64,12 @@ pub(crate) fn run(options: &Load) -> Result<(), Failure> {
 }
 
 async fn measure(options: &Load) -> Result<Report, Failure> {
+    // A scheduler of our own asks for none.
+    let tokens = match options.url {
+        Some(_) => tokens_of_environment()?,
+        None => Tokens::default(),
+    };
+    let speakers = tokens.of_sessions()?;
     // The scheduler has one socket for each of ours, and inherits the limit.
     sockets::make_room_for(u64::from(options.sessions) + u64::from(options.nodes))?;
     let redis = match options.store.as_str() {
@@ -87,11 +94,11 @@ async fn measure(options: &Load) -> Result<Report, Failure> {
     let progress = Progress::new(seconds);
     progress
         .now(&format!("{} nodes, then {} speakers over {ramp:?}", options.nodes, options.sessions));
-    let fleet = Fleet::start(options, &host)?;
+    let fleet = Fleet::start(options, &host, &tokens)?;
     let before = Usage::now(pid, redis_pid)?;
 
     let meter = Meter::start(ramp);
-    let crowd = Crowd::start(options, &host, ramp, &meter);
+    let crowd = Crowd::start(options, &host, speakers.as_deref(), ramp, &meter);
     let began = Instant::now();
     let mut watch = Watch { began, seconds, meter: &meter, progress: &progress };
     let all_began = watch.until(began + ramp).await;

@@ -8,6 +8,7 @@ use lingua_lab::fake_node::Latency;
 use lingua_lab::{Behaviour, FakeNode, NodeOptions};
 
 use crate::cli::{Failure, Node};
+use crate::token::{advice_for, tokens_of_environment};
 
 /// How often a line about the work is printed.
 const REPORT: Duration = Duration::from_secs(2);
@@ -18,14 +19,24 @@ pub(crate) fn run(options: &Node) -> Result<(), Failure> {
         .enable_all()
         .build()
         .context("the runtime does not start")?;
-    runtime.block_on(work(options)).map_err(Failure::from)
+    runtime.block_on(work(options))
 }
 
 #[allow(clippy::print_stdout, reason = "what the nodes do is the result of the command")]
-async fn work(options: &Node) -> anyhow::Result<()> {
+async fn work(options: &Node) -> Result<(), Failure> {
+    let names: Vec<String> = (0..options.count).map(|i| name(options, i)).collect();
+    let tokens = tokens_of_environment()?.of_nodes(&names)?;
     let mut nodes = Vec::new();
-    for i in 0..options.count {
-        nodes.push(FakeNode::connect(node(options, i)?).await?);
+    for (i, (name, token)) in (0..).zip(names.into_iter().zip(tokens)) {
+        let mut wanted = node(options, name, i)?;
+        if let Some(token) = token {
+            wanted = wanted.bearer(&token);
+        }
+        let connected = FakeNode::connect(wanted).await;
+        nodes.push(
+            connected
+                .map_err(|error| Failure::failed(format!("{error:#}{}", advice_for(&error))))?,
+        );
     }
     let first = nodes.first().context("at least one node")?.node_id();
     match options.count {
@@ -79,14 +90,17 @@ fn line(nodes: &[FakeNode]) -> String {
     )
 }
 
-fn node(options: &Node, i: u32) -> anyhow::Result<NodeOptions> {
+fn name(options: &Node, i: u32) -> String {
+    match options.count {
+        1 => options.name.clone(),
+        _ => format!("{}-{i}", options.name),
+    }
+}
+
+fn node(options: &Node, name: String, i: u32) -> anyhow::Result<NodeOptions> {
     let url = options.url.trim_end_matches('/');
     let url = url.strip_prefix("http").or_else(|| url.strip_prefix("ws"));
     let url = url.context("the scheduler's URL begins with http:// or ws://")?;
-    let name = match options.count {
-        1 => options.name.clone(),
-        _ => format!("{}-{i}", options.name),
-    };
     let langs = options.langs.clone();
     let behaviour = Behaviour {
         latency: match options.p99_ms > options.p50_ms && options.p50_ms > 0 {

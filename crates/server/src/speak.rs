@@ -9,6 +9,7 @@ use lingua_lab::{AutoSpeaker, ConnectError, SpeakerOptions, monotonic_us};
 use serde_json::{Value, json};
 
 use crate::cli::{Failure, Speak};
+use crate::token::{advice_for, token_of_environment};
 
 /// Says what it has to say and prints what comes back.
 pub(crate) fn run(options: &Speak) -> Result<(), Failure> {
@@ -67,6 +68,10 @@ async fn speak(options: &Speak, (codec, sentences): (Codec, Vec<Sentence>)) -> R
         codec,
         ..SpeakerOptions::new(session_url(&options.url)?)
     };
+    let speaker = match token_of_environment()? {
+        Some(token) => speaker.bearer(&token),
+        None => speaker,
+    };
     let script = Script {
         sentences: Sentences::Given(sentences),
         pace: Pace::Times(options.speed),
@@ -109,7 +114,9 @@ async fn speak(options: &Speak, (codec, sentences): (Codec, Vec<Sentence>)) -> R
 
 fn not_open(url: &str, error: &anyhow::Error) -> Failure {
     match error.downcast_ref::<ConnectError>() {
-        Some(refused) => Failure::failed(format!("no session with {url}: {refused}")),
+        Some(refused) => {
+            Failure::failed(format!("no session with {url}: {refused}{}", advice_for(error)))
+        }
         None => Failure::failed(format!("the scheduler at {url} does not answer: {error:#}")),
     }
 }

@@ -1,5 +1,7 @@
 //! `lingua token`: keys and tokens, for those who have the private key.
 
+mod shown;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,6 +14,8 @@ use serde_json::{Value, json};
 use crate::cli::{Failure, Token, TokenInspect, TokenKey, TokenMint, TokenRevoke};
 use crate::config::Config;
 use crate::identity::{self, Gate, Role, Rules, Wish};
+
+pub(crate) use shown::{Tokens, advice, advice_for, token_of_environment, tokens_of_environment};
 
 /// Bytes of what is read from standard input.
 const MAX_INPUT: u64 = 64 << 10;
@@ -107,13 +111,14 @@ fn revoke(options: &TokenRevoke) -> Result<(), Failure> {
             json!({"jti": claims["jti"]})
         }
     };
+    let shown = token_of_environment()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the runtime does not start")?;
     let answer = runtime.block_on(async {
         let mut client = lingua_lab::HttpClient::new(&options.url);
-        if let Some(token) = token_of_environment() {
+        if let Some(token) = shown {
             client = client.bearer(&token)?;
         }
         client.post("/api/v1/revocations", &body).await
@@ -129,16 +134,6 @@ fn revoke(options: &TokenRevoke) -> Result<(), Failure> {
             Err(Failure::failed(format!("the scheduler refused it: {why}")))
         }
     }
-}
-
-/// The token that clients show, from where nobody else sees it.
-pub(crate) fn token_of_environment() -> Option<String> {
-    let said = std::env::var("LINGUA_TOKEN").ok().filter(|token| !token.is_empty());
-    said.or_else(|| {
-        let file = std::env::var_os("LINGUA_TOKEN_FILE")?;
-        let text = fs::read_to_string(file).ok()?;
-        Some(text.trim().to_owned()).filter(|token| !token.is_empty())
-    })
 }
 
 fn read_token() -> Result<String, Failure> {

@@ -146,6 +146,12 @@ impl NodeOptions {
         self
     }
 
+    /// Shows this token in the request for the socket, before its first message.
+    pub fn bearer(mut self, token: &str) -> Self {
+        self.headers.push(("authorization".to_owned(), format!("Bearer {token}")));
+        self
+    }
+
     /// The same languages for hearing, understanding and speaking.
     pub fn languages(mut self, languages: &[&str]) -> Self {
         let languages: Vec<_> = languages.iter().map(|&language| language.to_owned()).collect();

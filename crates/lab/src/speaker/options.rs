@@ -108,6 +108,12 @@ impl SpeakerOptions {
         self
     }
 
+    /// Shows this token in the request for the socket, before its first message.
+    pub fn bearer(mut self, token: &str) -> Self {
+        self.headers.push(("authorization".to_owned(), format!("Bearer {token}")));
+        self
+    }
+
     /// From the one language into the other.
     pub fn languages(mut self, from: &str, to: &str) -> Self {
         (self.src_lang, self.tgt_lang) = (from.to_owned(), to.to_owned());

@@ -9,8 +9,8 @@ Examples:
   lingua top --json | jq .health             what /api/v1/stats answers
 
 Keys: 1-5, tab and arrows change the view, j and k scroll, s sorts, ? shows all keys, q ends.
-NO_COLOR, if it is set, leaves colours out: signs and words say the same. LINGUA_TOKEN, if it is
-set, is shown to the scheduler as a bearer token; it is no option, since others see those.";
+NO_COLOR, if it is set, leaves colours out: signs and words say the same. LINGUA_TOKEN, or the first
+line of the file LINGUA_TOKEN_FILE, is shown to the scheduler; it is no option, since others see those.";
 
 #[derive(Debug, Args)]
 #[command(after_help = TOP_EXAMPLES)]

@@ -2,16 +2,17 @@
 
 import { byId, fill, h } from "./dom.js";
 import { headline, overview } from "./overview.js";
+import * as line from "./line.js";
 import * as nodes from "./nodes.js";
 import * as rest from "./rest.js";
-import { clock, language, setLanguage, t } from "./words.js";
+import { clock, denial, language, setLanguage, t } from "./words.js";
 
 const HISTORY = 360;
 const SILENCE_MS = 25000;
 const VIEWS = ["", "nodes", "sessions", "instances", "explain"];
 
 const state = {
-  stats: null, points: [], heard: 0, connected: false, boot: null, view: "", latencyOf: "job",
+  stats: null, points: [], heard: 0, connected: false, lock: null, boot: null, view: "", latencyOf: "job",
   nodes: { data: null, error: null, filter: "", sort: { by: "id", down: false }, limit: 100 },
   node: {}, job: {}, sessions: { limit: 50 }, explain: { form: { src: "en", tgt: "zh", node: "", tts: true } },
 };
@@ -23,27 +24,62 @@ const kept = {
 };
 
 async function read(path, options) {
-  const answer = await fetch(path, { headers: { accept: "application/json" }, cache: "no-store", ...options });
-  const body = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw Object.assign(new Error(body.detail || `HTTP ${answer.status}`), { code: body.error });
-  return body;
+  try {
+    return await line.read(path, options);
+  } catch (error) {
+    if (error.denied) lock(error);
+    throw error;
+  }
 }
 
 // ---- the line
 
-let source = null;
+let following = null;
 let pause = 1000;
 
-function follow() {
-  source?.close();
-  source = new EventSource("/api/v1/events");
-  source.addEventListener("stats", (event) => hear(JSON.parse(event.data)));
-  source.onerror = () => {
+async function follow() {
+  following?.abort();
+  const mine = new AbortController();
+  following = mine;
+  while (!mine.signal.aborted) {
+    try {
+      await line.events(mine.signal, unlock, hear);
+    } catch (error) {
+      if (error.denied && !mine.signal.aborted) return lock(error);
+    }
+    if (mine.signal.aborted) return;
     lose();
-    source.close();
     pause = Math.min(pause * 1.5, 5000);
-    setTimeout(follow, pause * (0.7 + Math.random() * 0.6));
-  };
+    await new Promise((resolve) => setTimeout(resolve, pause * (0.7 + Math.random() * 0.6)));
+  }
+}
+
+// Nothing is asked until there is a token, or another one. What is shown stays.
+function lock(error) {
+  following?.abort();
+  state.lock = { why: error.message, wrong: error.shown };
+  state.connected = false;
+  draw();
+  const field = byId("lock-token");
+  field.value = "";
+  // Whoever is busy elsewhere on the page is told, and not taken away from there.
+  if ([document.body, byId("lock-go")].includes(document.activeElement)) field.focus();
+}
+
+function unlock() {
+  if (!state.lock) return;
+  const here = byId("lock").contains(document.activeElement);
+  state.lock = null;
+  byId("lock-token").value = "";
+  draw();
+  if (here) byId("main").focus();
+}
+
+function showToken() {
+  if (!line.showToken(byId("lock-token").value.trim())) return lock({ message: "it is no token", shown: true });
+  state.lock = { checking: true };
+  draw();
+  follow();
 }
 
 async function hear(stats) {
@@ -65,6 +101,7 @@ async function hear(stats) {
 }
 
 function lose() {
+  if (state.lock) state.lock.silent = true;
   if (!state.connected && state.stats) return draw();
   state.connected = false;
   draw();
@@ -119,6 +156,7 @@ async function load(slot, path) {
 }
 
 function refresh() {
+  if (state.lock) return;
   const id = state.id && encodeURIComponent(state.id);
   if (state.view === "nodes" && id) load(state.node, `/api/v1/nodes/${id}`);
   else if (state.view === "nodes") load(state.nodes, `/api/v1/nodes?limit=${state.nodes.limit}`);
@@ -160,13 +198,29 @@ function draw() {
   byId("foot").textContent = snapshot
     ? t("foot", { s: snapshot.interval_ms / 1000, leader: snapshot.leader, store: state.stats.store }) : "";
   document.title = title();
+  drawLock();
   const banner = byId("banner");
-  const lost = isLost();
+  const lost = isLost() && (!state.lock || state.lock.silent);
   const said = state.stats ? t("banner.lost", { time: clock(state.heard) }) : t("banner.never");
-  if (banner.hidden === lost) banner.hidden = !lost;
+  if (banner.hidden === Boolean(lost)) banner.hidden = !lost;
   if (lost && banner.textContent !== said) banner.textContent = said;
-  document.body.classList.toggle("lost", Boolean(lost && state.stats));
+  document.body.classList.toggle("lost", Boolean(isLost() && state.stats));
   age();
+}
+
+function drawLock() {
+  const { lock } = state;
+  byId("lock").hidden = !lock;
+  // Before the first figures there is nothing to show behind it.
+  for (const part of ["headline", "main"]) byId(part).hidden = Boolean(lock && !state.stats);
+  if (!lock) return;
+  for (const part of ["title", "label", "how", "kept"]) byId(`lock-${part}`).textContent = t(`token.${part}`);
+  byId("lock-go").textContent = t(lock.checking ? "token.checking" : "token.go");
+  const said = lock.why ? denial(lock.why) : "";
+  const why = byId("lock-why");
+  if (why.textContent !== said) why.textContent = said;
+  why.classList.toggle("problem", Boolean(lock.wrong));
+  byId("lock-token").setAttribute("aria-invalid", String(Boolean(lock.wrong)));
 }
 
 // A moment of patience at the beginning.
@@ -185,11 +239,12 @@ function tools() {
   return [
     h("span", { id: "live", class: `live ${state.connected ? "on" : isLost() ? "off" : "wait"}`, "data-key": "live" },
       h("span", { class: "pulse", "aria-hidden": "true" }),
-      h("span", {}, t(state.connected ? "live" : isLost() ? "lost" : "wait")), " ", h("span", { id: "age", class: "num" })),
+      h("span", {}, t(state.connected ? "live" : state.lock ? "locked" : isLost() ? "lost" : "wait")), " ", h("span", { id: "age", class: "num" })),
     h("div", { class: "choice", role: "group", "aria-label": t("lang"), "data-key": "lang" },
       pick("lang", "en", language() === "en", "EN", "English"), pick("lang", "zh", language() === "zh", "中文", "中文")),
     h("div", { class: "choice", role: "group", "aria-label": t("theme"), "data-key": "theme" },
       [["auto", "◐"], ["light", "☀"], ["dark", "☾"]].map(([name, sign]) => pick("theme", name, theme === name, sign, t(`theme.${name}`)))),
+    line.hasToken() && !state.lock && h("button", { type: "button", "data-do": "forget", "data-key": "forget" }, t("token.forget")),
   ];
 }
 
@@ -249,6 +304,8 @@ const ACTS = {
     refresh();
   },
   retry() { refresh(); },
+  // All that was read with it goes too.
+  forget() { location.reload(); },
   drain: (of) => order("drain", of.nodeId),
   resume: (of) => order("resume", of.nodeId),
   block: (of) => order("block", of.nodeId),
@@ -266,7 +323,10 @@ document.addEventListener("input", (event) => {
 });
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (form.dataset.form === "explain") {
+  if (form.id === "lock-form") {
+    event.preventDefault();
+    showToken();
+  } else if (form.dataset.form === "explain") {
     event.preventDefault();
     const said = new FormData(form);
     const asked = { src: said.get("src").trim(), tgt: said.get("tgt").trim(), node: said.get("node").trim(), tts: said.has("tts") };

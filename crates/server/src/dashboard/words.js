@@ -14,6 +14,9 @@ const WORDS = {
     "banner.lost": "The connection to the scheduler is lost. What you see is from {time}. Trying again…",
     "banner.never": "The scheduler does not answer. Trying again…",
     "again": "Connected again.", "restarted": "Connected again: the scheduler has restarted.",
+    "locked": "Token needed", "token.title": "An administrator's token, please", "token.label": "Token", "token.go": "Open", "token.checking": "Checking…", "token.forget": "Forget token",
+    "token.how": "Whoever has the key that tokens are signed with makes one; it is good for an hour:",
+    "token.kept": "It stays in the memory of this page, and is gone when you reload or close it.",
     "theme": "Theme", "theme.auto": "Auto", "theme.light": "Light", "theme.dark": "Dark", "lang": "Language",
     "kpi.rate": "Jobs a second", "kpi.ok": "Succeeded", "kpi.ok.sub": "in the last minute", "matrix.wait": "{n} wait", "kpi.sentence": "Sentence, 95 %",
     "kpi.slots": "Slots in use", "kpi.waiting": "Jobs in line", "kpi.sessions": "Sessions",
@@ -71,6 +74,8 @@ const WORDS = {
     "live": "实时", "wait": "正在连接…", "lost": "未连接", "age": "{n} 秒前", "stale": "数据陈旧",
     "banner.lost": "与调度器的连接已断开。当前显示的是 {time} 的数据，正在重试…", "banner.never": "调度器没有应答，正在重试…",
     "again": "已重新连接。", "restarted": "已重新连接：调度器重启过。",
+    "locked": "需要令牌", "token.title": "请出示管理员令牌", "token.label": "令牌", "token.go": "打开", "token.checking": "正在检查…", "token.forget": "忘记令牌",
+    "token.how": "由持有签名密钥的人生成，有效期一小时：", "token.kept": "令牌只保存在本页内存中，刷新或关闭页面后即消失。",
     "theme": "主题", "theme.auto": "自动", "theme.light": "浅色", "theme.dark": "深色", "lang": "语言",
     "kpi.rate": "每秒任务数", "kpi.ok": "成功率", "kpi.ok.sub": "最近一分钟", "matrix.wait": "{n} 在等", "kpi.sentence": "句子耗时（95%）", "kpi.slots": "占用槽位", "kpi.waiting": "排队任务", "kpi.sessions": "会话",
     "kpi.sessions.sub": "{n} 个已连接", "kpi.slots.sub": "共 {n}", "kpi.open": "{n} 个进行中", "kpi.sentence.sub": "从说完到收到结果", "kpi.none": "尚无任务",
@@ -118,6 +123,17 @@ const IDLE_ZH = [
   [/^it speaks no language, so it gets text jobs only$/, "不合成语音，只接文字任务"], [/^it misses (.*)$/, "缺少 $1"], [/^all its open slots are taken$/, "开放的槽位都被占用"],
 ];
 
+// Why a token is refused, in the scheduler's words, and in those of the page.
+const DENIALS = {
+  "a token is needed here": ["This scheduler asks who you are before it shows anything.", "调度器需要先确认您的身份。"],
+  "the token is not good here": ["This token is not good here: it is cut off, or signed with another key.", "此令牌在这里无效：内容不完整，或由其他密钥签名。"],
+  "it is no token": ["This is no token: it has letters that none has.", "这不是令牌：含有令牌不会有的字符。"],
+  "the token is not good yet": ["This token is not good yet.", "此令牌尚未生效。"],
+  "the token has expired": ["The token has expired. Show a newer one to go on.", "令牌已过期，请出示新的令牌。"],
+  "the token is revoked": ["The token was revoked.", "令牌已被吊销。"],
+  "this is for tokens of the role admin": ["This is a good token, but no administrator's.", "令牌有效，但不是管理员令牌。"],
+};
+
 let lang = "en";
 
 export const language = () => lang;
@@ -145,6 +161,8 @@ export function finding(found) {
 }
 
 export const arrow = (text) => text.replaceAll("<->", " ↔ ").replaceAll("->", " → ");
+
+export const denial = (detail) => DENIALS[detail]?.[lang === "zh" ? 1 : 0] ?? detail;
 
 export function idle(sentence) {
   if (lang !== "zh") return sentence;

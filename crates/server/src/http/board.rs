@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -24,6 +24,8 @@ use utoipa::ToSchema;
 
 use super::Door;
 use super::error::{Answer, Refused, refusals};
+use super::guard;
+use crate::identity::Pass;
 use crate::listener::Peer;
 
 /// Readers of the stream at the same time.
@@ -97,7 +99,12 @@ pub(crate) async fn cluster(State(engine): State<Engine>) -> Json<Cluster> {
 pub(crate) async fn events(
     State(door): State<Door>,
     Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
 ) -> Answer<Response> {
+    // The stream ends with the token that opened it.
+    let mut pass = Pass::none(Arc::clone(&door.gate));
+    let token = guard::token(&headers).map_err(Refused)?;
+    pass.show(token, door.engine.now_ms() / 1_000).map_err(Refused)?;
     let Some(seat) = door.readers.seat() else {
         let full = Refusal::new(Code::QuotaExceeded, "too many readers follow this instance");
         return Err(Refused(full.retry_after(RETRY_AFTER_MS)));
@@ -105,7 +112,7 @@ pub(crate) async fn events(
     let (sender, receiver) = mpsc::channel(1);
     let (board, chance) = (Arc::clone(&door.engine.board), door.engine.chance());
     let place = (seat, door.engine.metrics().reader());
-    tasks::start(feed(board, chance, sender, peer, place));
+    tasks::start(feed(board, chance, sender, peer, pass, place));
     let stream = futures_util::stream::unfold(receiver, |mut receiver| async {
         let event: Bytes = receiver.recv().await?;
         Some((Ok::<_, Infallible>(event), receiver))
@@ -117,12 +124,13 @@ pub(crate) async fn events(
     Ok(answer)
 }
 
-/// Brings one reader its events until it is gone, too slow, or the process ends.
+/// Brings one reader its events until it is gone, too slow, may no longer listen, or the process ends.
 async fn feed(
     board: Arc<Board>,
     chance: Chance,
     reader: mpsc::Sender<Bytes>,
     mut peer: Peer,
+    mut pass: Pass,
     (seat, _held): (Seat, Held),
 ) {
     let mut frames = board.frames();
@@ -148,6 +156,7 @@ async fn feed(
             },
             () = tokio::time::sleep(ALIVE_EVERY) => written(&frames.borrow()),
             _ = peer.ending.changed() => return,
+            _ = pass.dismissed() => return,
             () = reader.closed() => return,
         };
     }

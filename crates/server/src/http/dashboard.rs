@@ -26,12 +26,13 @@ macro_rules! files {
     };
 }
 
-static FILES: [File; 10] = files! {
+static FILES: [File; 11] = files! {
     "index.html": "text/html; charset=utf-8",
     "style.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
     "app.js": "text/javascript; charset=utf-8",
     "dom.js": "text/javascript; charset=utf-8",
+    "line.js": "text/javascript; charset=utf-8",
     "words.js": "text/javascript; charset=utf-8",
     "charts.js": "text/javascript; charset=utf-8",
     "overview.js": "text/javascript; charset=utf-8",
@@ -109,6 +110,16 @@ mod tests {
         }
         let page = FILES[0].text;
         assert!(!page.contains("style=") && !page.contains("onclick"), "the policy forbids it");
+    }
+
+    #[test]
+    fn only_our_own_scripts_run_and_they_talk_to_nobody_else() {
+        assert!(POLICY.starts_with("default-src 'none'; script-src 'self'; "), "{POLICY}");
+        assert!(POLICY.contains("connect-src 'self'") && POLICY.contains("form-action 'none'"));
+        assert!(!POLICY.contains("unsafe") && !POLICY.contains('*'), "{POLICY}");
+        // A token is kept nowhere, and stands in no address.
+        let line = FILES.iter().find(|file| file.name == "line.js").unwrap().text;
+        assert!(["Storage", "cookie", "location", "console"].iter().all(|w| !line.contains(w)));
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl Guard {
 }
 
 /// What is shown in `Authorization`.
-fn token(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+pub(super) fn token(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
     let shown = value.to_str().ok().and_then(|text| text.split_once(' '));
     match shown {

@@ -37,11 +37,17 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    pub fn start(options: &Load, host: &str, ramp: Duration, meter: &Meter) -> Self {
+    pub fn start(
+        options: &Load,
+        host: &str,
+        token: Option<&str>,
+        ramp: Duration,
+        meter: &Meter,
+    ) -> Self {
         let (stop, stopped) = watch::channel(false);
         let one_after = ramp.div_f64(f64::from(options.sessions));
         let wanted: Vec<_> =
-            (0..options.sessions).map(|number| speaker(options, host, number)).collect();
+            (0..options.sessions).map(|number| speaker(options, host, number, token)).collect();
         let meter = meter.clone();
         let thread = on_its_own("speakers", async move {
             let began = Instant::now();
@@ -137,7 +143,12 @@ impl Told {
     }
 }
 
-fn speaker(options: &Load, host: &str, number: u32) -> (SpeakerOptions, Script) {
+fn speaker(
+    options: &Load,
+    host: &str,
+    number: u32,
+    token: Option<&str>,
+) -> (SpeakerOptions, Script) {
     /// Longer sentences than this would be cut by a session that does not ask for more.
     const SURELY_WHOLE_MS: u64 = 9_500;
     let longest = *options.utterance_ms.end();
@@ -150,6 +161,10 @@ fn speaker(options: &Load, host: &str, number: u32) -> (SpeakerOptions, Script) 
     // An IPv6 scheduler is not reached from 127.0.0.2.
     let speaker =
         SpeakerOptions { from: speaker.from.filter(|_| !host.starts_with('[')), ..speaker };
+    let speaker = match token {
+        Some(token) => speaker.bearer(token),
+        None => speaker,
+    };
     let pause = options.pause_ms.clone();
     let script = Script {
         sentences: Sentences::Random {

@@ -7,7 +7,8 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::on_its_own;
-use crate::cli::Load;
+use crate::cli::{Failure, Load};
+use crate::token::{Tokens, advice_for};
 
 /// What the nodes did.
 #[derive(Debug, Default, Serialize)]
@@ -30,8 +31,18 @@ pub(super) struct Fleet {
 
 impl Fleet {
     /// Returns when all are registered.
-    pub fn start(options: &Load, host: &str) -> anyhow::Result<Self> {
-        let wanted: Vec<_> = (0..options.nodes).map(|number| node(options, host, number)).collect();
+    pub fn start(options: &Load, host: &str, tokens: &Tokens) -> Result<Self, Failure> {
+        let names: Vec<String> =
+            (0..options.nodes).map(|number| format!("load-{number}")).collect();
+        let shown = tokens.of_nodes(&names)?;
+        let wanted = names.into_iter().zip(shown).zip(0..).map(|((name, token), number)| {
+            let node = node(options, host, number).node_id(name);
+            match token {
+                Some(token) => node.bearer(&token),
+                None => node,
+            }
+        });
+        let wanted: Vec<_> = wanted.collect();
         let (stop, stopped) = oneshot::channel();
         let (tell, ready) = std::sync::mpsc::sync_channel(1);
         let thread = on_its_own("nodes", async move {
@@ -53,7 +64,8 @@ impl Fleet {
             futures_util::future::join_all(nodes.into_iter().map(FakeNode::close)).await;
             told
         });
-        ready.recv().context("the nodes' thread is gone")??;
+        let ready = ready.recv().context("the nodes' thread is gone")?;
+        ready.map_err(|error| Failure::failed(format!("{error:#}{}", advice_for(&error))))?;
         Ok(Self { stop, thread })
     }
 
@@ -88,7 +100,6 @@ fn node(options: &Load, host: &str, number: u32) -> NodeOptions {
     };
     NodeOptions {
         url: format!("ws://{host}/ws/node"),
-        node_id: Some(format!("load-{number}")),
         max_concurrent_jobs: Some(options.slots),
         reconnect: true,
         behaviour: Behaviour {

@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A job in the making: text from English into Chinese, of a session of its own.
 pub struct JobBuilder {
+    tenant: String,
     session: String,
     src: String,
     tgt: String,
@@ -37,6 +38,7 @@ pub struct JobBuilder {
 pub fn job() -> JobBuilder {
     let nonce = lingua_engine::chance::Chance.nonce();
     JobBuilder {
+        tenant: "default".into(),
         session: format!("s-{:x}", nonce as u64),
         src: "en".into(),
         tgt: "zh".into(),
@@ -52,6 +54,11 @@ pub fn job() -> JobBuilder {
 }
 
 impl JobBuilder {
+    pub fn tenant(mut self, tenant: &str) -> Self {
+        self.tenant = tenant.into();
+        self
+    }
+
     pub fn session(mut self, session: &str) -> Self {
         self.session = session.into();
         self
@@ -99,7 +106,7 @@ impl JobBuilder {
 
     /// What the engine is given.
     pub fn spec(self, app: &TestApp) -> JobSpec {
-        let tenant = TenantId::new("default").unwrap();
+        let tenant = TenantId::new(&self.tenant).unwrap();
         let session = SessionKey::new(tenant.clone(), SessionId::new(&self.session).unwrap());
         let route = Route::Directed(Lang::new(&self.src).unwrap(), Lang::new(&self.tgt).unwrap());
         let key = JobKey {
