@@ -4,7 +4,7 @@
 use lingua_core::NodeId;
 use lingua_core::eligibility::Need;
 use lingua_core::pool::{Fleet, NodeEntry};
-use lingua_core::select::{Candidate, Selector};
+use lingua_core::select::{Candidate, Selector, Source};
 use parking_lot::{Mutex, MutexGuard};
 
 /// The fleet view. Own placements count in it from the moment of the choice.
@@ -24,6 +24,21 @@ impl FleetView {
         let candidate = selector.next(&mut fleet)?;
         fleet.placed(&candidate.node);
         Some(candidate)
+    }
+
+    /// The same, without nodes that look full: neither one that was named nor any other.
+    pub(crate) fn choose_free(&self, selector: &mut Selector) -> Option<Candidate> {
+        let mut fleet = self.0.lock();
+        loop {
+            let candidate = selector.next(&mut fleet)?;
+            if candidate.source == Source::Full {
+                return None;
+            }
+            if fleet.get(&candidate.node).is_some_and(|node| !node.is_full()) {
+                fleet.placed(&candidate.node);
+                return Some(candidate);
+            }
+        }
     }
 
     /// Takes over what is known of a node, with the slots open on it.

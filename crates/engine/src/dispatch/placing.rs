@@ -72,13 +72,19 @@ impl Run {
         let wish = self.wish().await;
         let mut selector = self.selector(&wish);
         let (mut handed, mut full_asked) = (None, 0);
+        // Called out of the line, and not yet back in it.
+        let mut called = false;
         loop {
             if let Err(ended) = self.check_cancelled() {
                 self.pass_on(handed);
                 return Err(ended);
             }
+            let paid = handed.is_some();
             let candidate = match handed.take().and_then(|node| self.handed(node)) {
                 Some(handed) => Some(handed),
+                None if !called && self.others_wait() => {
+                    self.d.shared.fleet.choose_free(&mut selector)
+                }
                 None => self.d.shared.fleet.choose(&mut selector),
             };
             if let Some(candidate) = candidate {
@@ -88,7 +94,17 @@ impl Run {
                     self.note(format!("preferred node passed over: {}", passed_text(passed)));
                 }
                 let preferred = candidate.source == Source::Preferred;
-                match self.ask(candidate).await {
+                let asked = self.ask(candidate).await;
+                match (&asked, paid) {
+                    (Asked::Placed, false) if called => {
+                        self.d.waiting.charge(&self.spec.need.tenant);
+                        // Where one found a slot by looking there may be more.
+                        self.d.waiting.look_again();
+                    }
+                    (Asked::Refused, true) => self.d.waiting.refund(&self.spec.need.tenant),
+                    _ => {}
+                }
+                match asked {
                     Asked::Placed => return Ok(()),
                     Asked::Over(ended) => return Err(ended),
                     Asked::Refused if preferred => {
@@ -110,9 +126,17 @@ impl Run {
                 return Err(Some(ended));
             }
             handed = self.wait_in_line(wish.strict).await?;
+            called = true;
             selector = self.selector(&wish);
             full_asked = 0;
         }
+    }
+
+    /// Whether others are in line for the same. Then a slot of a node that looks full is on its way to
+    /// one of them, and whoever asked for it in this moment would take it out of turn.
+    fn others_wait(&self) -> bool {
+        let need = &self.spec.need;
+        self.d.waiting.length(need.route, need.speech) > 0
     }
 
     /// What the job wishes about its node, apart from those that failed it.

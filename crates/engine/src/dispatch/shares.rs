@@ -64,6 +64,14 @@ impl Shares {
         entry.clock += step;
     }
 
+    /// It did not get it after all.
+    pub(super) fn not_served(&mut self, tenant: &TenantId) {
+        let step = 1.0 / self.share(tenant);
+        if let Some(entry) = self.tenants.get_mut(tenant) {
+            entry.clock = (entry.clock - step).max(0.0);
+        }
+    }
+
     /// Whether it is this one's turn before the other's.
     pub(super) fn is_before(&self, one: &TenantId, other: &TenantId) -> bool {
         let clock = |tenant| self.tenants.get(tenant).map_or(self.now, |entry| entry.clock);
@@ -116,6 +124,27 @@ mod tests {
         tenants.iter().for_each(|tenant| shares.joined(tenant));
         assert_eq!(hand_out(&mut shares, &tenants, 500), [300, 100, 100]);
         assert!(shares.weighed(&tenant("a"), 3) <= shares.weighed(&tenant("b"), 1));
+    }
+
+    #[test]
+    fn a_slot_that_was_not_there_does_not_count() {
+        let tenants = [tenant("lucky"), tenant("unlucky")];
+        let mut shares = Shares::new(HashMap::new());
+        tenants.iter().for_each(|tenant| shares.joined(tenant));
+        let mut got = [0, 0];
+        for n in 0..1_000 {
+            let next = usize::from(shares.is_before(&tenants[1], &tenants[0]));
+            shares.left(&tenants[next]);
+            shares.served(&tenants[next]);
+            // Of the one's slots every other is not there.
+            if next == 1 && n % 2 == 0 {
+                shares.not_served(&tenants[1]);
+            } else {
+                got[next] += 1;
+            }
+            shares.joined(&tenants[next]);
+        }
+        assert!(got[0].abs_diff(got[1]) <= 1, "{got:?}");
     }
 
     #[test]

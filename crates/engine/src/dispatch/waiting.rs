@@ -166,6 +166,17 @@ impl Waiting {
         }
     }
 
+    /// A job of this tenant that was called to look for itself found a slot: it counts like one that
+    /// was handed over.
+    pub fn charge(&self, tenant: &TenantId) {
+        self.lines.lock().shares.served(tenant);
+    }
+
+    /// A slot that was handed over to this tenant was not there after all.
+    pub fn refund(&self, tenant: &TenantId) {
+        self.lines.lock().shares.not_served(tenant);
+    }
+
     /// Has the first of every pair's line look for itself.
     pub fn look_again(&self) {
         let mut lines = self.lines.lock();
