@@ -43,8 +43,8 @@ type Handed = (Instant, Result<Arc<Job>, String>);
 
 fn settings() -> Settings {
     let mut settings = quick();
-    settings.timing.queue_max_ms = 3_000;
-    settings.timing.deadline_ms = 9_000;
+    settings.timing.queue_max_ms = 6_000;
+    settings.timing.deadline_ms = 12_000;
     settings.timing.check().unwrap();
     settings
 }
@@ -79,7 +79,9 @@ async fn asks(app: Arc<TestApp>, tenant: &'static str, per_second: f64, from: In
             // Whoever floods uses whatever is there.
             let target = if jobs.len() % 3 == 0 { "de" } else { "zh" };
             let target = if tenant == "quiet" { "zh" } else { target };
-            let job = job().tenant(tenant).pair("en", target).try_submit(&app);
+            let job = job().tenant(tenant).pair("en", target);
+            let names = tenant != "quiet" && jobs.len() % 4 == 1;
+            let job = if names { job.prefer("n-0") } else { job }.try_submit(&app);
             let job = job.map_err(|refusal| refusal.code_text().to_owned());
             jobs.push((Instant::now(), job));
         }
@@ -136,7 +138,7 @@ fn keeps(quiet: &Got, share: f64, served: f64) {
     assert!(quiet.done as f64 >= 0.95 * fair, "{} of {fair}: {quiet:?}", quiet.done);
     // Slots are not left idle for the sake of fairness.
     let possible = CAPACITY * COUNTED.as_secs_f64();
-    assert!(served >= 0.85 * possible, "{served} of {possible}");
+    assert!(served >= 0.7 * possible, "{served} of {possible}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

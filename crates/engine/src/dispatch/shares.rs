@@ -131,7 +131,7 @@ mod tests {
         let tenants = [tenant("lucky"), tenant("unlucky")];
         let mut shares = Shares::new(HashMap::new());
         tenants.iter().for_each(|tenant| shares.joined(tenant));
-        let mut got = [0, 0];
+        let mut got = [0_u32, 0];
         for n in 0..1_000 {
             let next = usize::from(shares.is_before(&tenants[1], &tenants[0]));
             shares.left(&tenants[next]);
