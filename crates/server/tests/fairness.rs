@@ -77,7 +77,7 @@ async fn asks(app: Arc<TestApp>, tenant: &'static str, per_second: f64, from: In
         let due = (began.elapsed().as_secs_f64() * per_second) as usize;
         while jobs.len() < due {
             // Whoever floods uses whatever is there.
-            let target = if jobs.len() % 3 == 0 { "de" } else { "zh" };
+            let target = if jobs.len().is_multiple_of(3) { "de" } else { "zh" };
             let target = if tenant == "quiet" { "zh" } else { target };
             let job = job().tenant(tenant).pair("en", target);
             let names = tenant != "quiet" && jobs.len() % 4 == 1;
@@ -125,8 +125,6 @@ async fn flood(on: On, settings: Settings, quiet: f64) -> (Got, Got, f64) {
     sleep_until(from + COUNTED).await;
     let served = (done(&nodes) - before) as f64;
     let (quiet, flood) = (asking.await.unwrap(), flooding.await.unwrap());
-    let told = |got: &Got| (got.asked, got.done, got.refused.len());
-    eprintln!("quiet {:?}, flood {:?}, served {served}", told(&quiet), told(&flood));
     drop(nodes);
     Arc::into_inner(app).unwrap().abandon();
     (quiet, flood, served)
