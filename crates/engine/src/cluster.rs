@@ -19,6 +19,8 @@ mod feed;
 mod inbox;
 mod strays;
 mod version;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 
 pub(crate) use strays::Stray;
 

@@ -34,6 +34,9 @@ pub mod metrics;
 pub mod tasks;
 pub mod chance;
 mod shared;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 
 pub use engine::{Engine, Readiness};
 pub use settings::Settings;

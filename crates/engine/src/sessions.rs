@@ -18,6 +18,8 @@ mod actor;
 mod handover;
 mod making;
 mod saving;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 
 use std::collections::HashMap;
 use std::sync::Arc;

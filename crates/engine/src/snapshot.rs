@@ -15,5 +15,7 @@ pub(crate) mod part;
 mod merge;
 mod findings;
 mod board;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 
 pub use board::{Board, Frame};

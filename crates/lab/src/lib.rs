@@ -23,6 +23,7 @@
 //! - [`chaos`]: all of it at once, broken at random, and the check of what was written down.
 //! - [`hostile`]: clients that mean no good.
 //! - [`http_client`]: a small HTTP client for JSON.
+//! - [`mutation`]: kept inputs of decoders, and changed ones.
 
 pub mod chaos;
 mod clock;
@@ -32,6 +33,7 @@ pub mod hostile;
 pub mod http_client;
 mod journal;
 mod link;
+pub mod mutation;
 mod persistence;
 pub mod ports;
 pub mod proxy;

@@ -38,7 +38,7 @@ const OTHERS: [&str; 12] = [
     "LINGUA_BIN",
     "LINGUA_CHAOS_SECONDS",
     "LINGUA_CONFIG",
-    "LINGUA_FUZZ_SECONDS",
+    "LINGUA_FUZZ_CASES",
     "LINGUA_LOG",
     "LINGUA_MODEL_CASES",
     "LINGUA_NODE_TOKEN",
@@ -140,6 +140,15 @@ impl Asked {
             false => Err(Problems(problems)),
         }
     }
+}
+
+/// Reads a file of this text, without an environment and flags.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn of_text(text: &str) -> Result<Loaded, Problems> {
+    let (path, mut problems) = (Path::new("file"), Vec::new());
+    let loaded = settle(file::values(text, path, &mut problems), Some(path), &mut problems);
+    problems.extend(check::problems(&loaded.config));
+    if problems.is_empty() { Ok(loaded) } else { Err(Problems(problems)) }
 }
 
 /// Puts wishes over the defaults of the profile that they name.

@@ -33,6 +33,9 @@ mod speak;
 mod load;
 mod demo;
 mod chaos;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 
 use std::future::Future;
 use std::process::ExitCode;

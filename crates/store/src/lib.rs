@@ -23,6 +23,9 @@ pub mod bus;
 pub mod once;
 pub mod memory;
 pub mod redis;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 
 pub use backend::{Backend, Instance, Pulse, Status};
 pub use clock::Clock;

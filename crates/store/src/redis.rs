@@ -20,6 +20,8 @@ mod owners;
 mod bus;
 mod once;
 pub mod ceiling;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -34,6 +34,13 @@ impl Keys {
         Ok(Keys(keys))
     }
 
+    /// The one key of this name.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn one(name: &str, key: &[u8; 32]) -> Self {
+        install();
+        Keys(HashMap::from([(name.to_owned(), DecodingKey::from_ed_der(key))]))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

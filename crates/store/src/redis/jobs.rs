@@ -308,7 +308,7 @@ impl fmt::Display for Spelled<'_> {
 
 /// Three lines: current assignment; tenant, session and how long it is remembered after its deadline;
 /// end, as state, by whom and code. The deadline follows from the moment at which it is forgotten.
-fn record(job: &JobId, forgotten: Moment, stored: &str) -> Result<JobRecord> {
+pub(super) fn record(job: &JobId, forgotten: Moment, stored: &str) -> Result<JobRecord> {
     let read = || -> Option<JobRecord> {
         let [current, facts, end] = stored.split('\n').collect::<Vec<_>>()[..] else {
             return None;

@@ -314,7 +314,7 @@ fn entry_ids(answer: Value) -> Result<Vec<String>> {
     Ok(range.ids.into_iter().map(|entry| entry.id).collect())
 }
 
-fn record(node: &NodeId, mut reply: Reply) -> Result<NodeRecord> {
+pub(super) fn record(node: &NodeId, mut reply: Reply) -> Result<NodeRecord> {
     let read_at = reply.moment()?;
     let epoch = reply.number()?;
     let owner = reply.parse()?;

@@ -1,0 +1,48 @@
+use bytes::Bytes;
+use lingua_core::TenantId;
+use lingua_engine::Settings;
+use lingua_engine::chance::Chance;
+use lingua_engine::job::Refusal;
+
+use super::is_short;
+use super::node::passed_on;
+use crate::wire::capability::Abilities;
+use crate::wire::http::dispatch::DispatchRequest;
+use crate::wire::http::node::NodeReport;
+use crate::wire::http::parse;
+use crate::wire::http::word::{AckRequest, DoneRequest, FailRequest, Said};
+
+fn answered<T>(answer: Result<T, Refusal>) -> Option<T> {
+    answer.inspect_err(is_short).ok()
+}
+
+pub(super) fn dispatch(data: &[u8]) {
+    let order = parse::<DispatchRequest>(data).and_then(|body| body.check(&Settings::stable()));
+    let Some(order) = answered(order) else { return };
+    let tenant = TenantId::new("t").expect("within an id's letters");
+    let spec = order.job(tenant, Bytes::new(), Chance);
+    serde_json::to_vec(&*spec.work).expect("work is always JSON");
+}
+
+pub(super) fn node(data: &[u8]) {
+    let Some(mut report) = answered(parse::<NodeReport>(data)) else { return };
+    let mut abilities = Abilities::default();
+    answered(report.health());
+    answered(report.endpoint());
+    answered(report.abilities(&mut abilities));
+    answered(abilities.declaration(1));
+    answered(report.running());
+    answered(report.heartbeat());
+    answered(report.detail());
+}
+
+pub(super) fn word(data: &[u8]) {
+    let said = |said: Result<Said, Refusal>| {
+        if let Some(said) = answered(said) {
+            passed_on(&said.word);
+        }
+    };
+    said(parse::<AckRequest>(data).and_then(AckRequest::said));
+    said(parse::<DoneRequest>(data).and_then(DoneRequest::said));
+    said(parse::<FailRequest>(data).and_then(FailRequest::said));
+}
