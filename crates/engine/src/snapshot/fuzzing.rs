@@ -2,6 +2,7 @@
 
 use super::merge::{Maker, merge};
 use super::part::Part;
+use super::view::Snapshot;
 
 /// A part is put together with itself, whatever it says.
 pub(crate) fn part(data: &[u8]) {
@@ -9,5 +10,6 @@ pub(crate) fn part(data: &[u8]) {
     let maker = || Maker { at_ms: 1_000_000, fence: 1, leader: "a".into(), interval_ms: 1_000 };
     let before = merge(maker(), &[part.clone(), part.clone()], &[], None);
     let snapshot = merge(maker(), &[part], &[], Some(&before));
-    serde_json::to_vec(&snapshot).expect("a snapshot has only string keys");
+    let text = serde_json::to_vec(&snapshot).expect("a snapshot has only string keys");
+    serde_json::from_slice::<Snapshot>(&text).expect("every instance reads what the leader wrote");
 }

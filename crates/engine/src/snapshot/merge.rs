@@ -39,20 +39,20 @@ pub(super) fn merge(
         (Counts::default(), Counts::default(), Counts::default());
     for part in parts {
         let work = &mut snapshot.work;
-        work.open_jobs += part.instance.open_jobs;
-        work.waiting += part.instance.waiting;
-        work.sessions += part.instance.sessions;
-        work.connected += part.connected;
-        work.retries += part.retries;
-        let ended: u64 = part.ended.values().sum();
-        work.ended_per_s += ended as f64 * 1_000.0 / part.interval_ms.max(1) as f64;
+        grow(&mut work.open_jobs, part.instance.open_jobs);
+        grow(&mut work.waiting, part.instance.waiting);
+        grow(&mut work.sessions, part.instance.sessions);
+        grow(&mut work.connected, part.connected);
+        grow(&mut work.retries, part.retries);
+        let ended: f64 = part.ended.values().map(|count| *count as f64).sum();
+        work.ended_per_s += ended * 1_000.0 / part.interval_ms.max(1) as f64;
         for (into, from) in [
             (&mut work.ended, &part.ended),
             (&mut work.endings, &part.endings),
             (&mut work.ended_total, &part.ended_total),
         ] {
             for (code, count) in from {
-                *into.entry(code.clone()).or_default() += count;
+                grow(into.entry(code.clone()).or_default(), *count);
             }
         }
         add(&mut snapshot.nodes, &part.nodes);
@@ -60,7 +60,7 @@ pub(super) fn merge(
         job.add(&part.job);
         sentence.add(&part.sentence);
         for (direction, waiting) in &part.lines {
-            *lines.entry(direction).or_default() += waiting;
+            grow(lines.entry(direction).or_default(), *waiting);
         }
         snapshot.failures.extend(part.failures.iter().cloned());
         let vain = part.unmet.iter().filter(|vain| !snapshot.unmet.contains(vain)).cloned();
@@ -78,19 +78,24 @@ pub(super) fn merge(
     snapshot
 }
 
+/// Adds, up to what fits: an instance may say anything.
+fn grow(to: &mut u64, by: u64) {
+    *to = to.saturating_add(by);
+}
+
 fn add(to: &mut NodeCounts, part: &NodeCounts) {
-    to.total += part.total;
-    to.ready += part.ready;
-    to.registering += part.registering;
-    to.degraded += part.degraded;
-    to.draining += part.draining;
-    to.offline += part.offline;
-    to.breaker_open += part.breaker_open;
-    to.overdue += part.overdue;
-    to.overloaded += part.overloaded;
-    to.ordered += part.ordered;
-    to.slots += part.slots;
-    to.used += part.used;
+    grow(&mut to.total, part.total);
+    grow(&mut to.ready, part.ready);
+    grow(&mut to.registering, part.registering);
+    grow(&mut to.degraded, part.degraded);
+    grow(&mut to.draining, part.draining);
+    grow(&mut to.offline, part.offline);
+    grow(&mut to.breaker_open, part.breaker_open);
+    grow(&mut to.overdue, part.overdue);
+    grow(&mut to.overloaded, part.overloaded);
+    grow(&mut to.ordered, part.ordered);
+    grow(&mut to.slots, part.slots);
+    grow(&mut to.used, part.used);
 }
 
 fn instances(

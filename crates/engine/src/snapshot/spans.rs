@@ -50,13 +50,15 @@ impl Counts {
     }
 
     pub fn add(&mut self, other: &Counts) {
-        for (step, count) in &other.0 {
-            *self.0.entry((*step).min(STEPS as u16 - 1)).or_default() += count;
+        // A step without a count would be divided by; sums stop at what fits: an instance may say anything.
+        for (step, count) in other.0.iter().filter(|(_, count)| **count > 0) {
+            let counted = self.0.entry((*step).min(STEPS as u16 - 1)).or_default();
+            *counted = counted.saturating_add(*count);
         }
     }
 
     pub fn quantiles(&self) -> Quantiles {
-        let count = self.0.values().sum();
+        let count = self.0.values().fold(0, |sum: u64, count| sum.saturating_add(*count));
         let at = |share: f64| self.quantile(count, share);
         Quantiles { count, p50_ms: at(0.5), p95_ms: at(0.95), p99_ms: at(0.99) }
     }
