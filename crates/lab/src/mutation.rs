@@ -22,8 +22,22 @@ const MAX_BYTES: usize = 4_096;
 
 /// What decoders look for.
 const WORDS: [&str; 16] = [
-    "null", "true", "{", "}", "[", "]", "\"", "\\u0000", "\\ud800", "-1", "0", "18446744073709551615", "1e999", "é",
-    "\n", " ",
+    "null",
+    "true",
+    "{",
+    "}",
+    "[",
+    "]",
+    "\"",
+    "\\u0000",
+    "\\ud800",
+    "-1",
+    "0",
+    "18446744073709551615",
+    "1e999",
+    "é",
+    "\n",
+    " ",
 ];
 
 /// Runs a target on its kept inputs in `corpus`, and on changed ones. Panics where it does, with the input; says how

@@ -186,7 +186,8 @@ fn the_bill_of_materials_holds_what_the_binary_links_and_no_more() {
             ((field("name"), field("version")), checksum)
         })
         .collect();
-    let refs: BTreeSet<&str> = components.iter().map(|one| one["bom-ref"].as_str().unwrap()).collect();
+    let refs: BTreeSet<&str> =
+        components.iter().map(|one| one["bom-ref"].as_str().unwrap()).collect();
     for one in components {
         let (name, version) = package(one);
         assert_eq!(one["purl"], format!("pkg:cargo/{name}@{version}"));

@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use lingua_core::outcome::Code;
+use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{
@@ -40,9 +42,41 @@ use crate::wire::http::ErrorBody;
 )]
 struct Description;
 
-static TEXT: LazyLock<String> = LazyLock::new(|| {
-    Description::openapi().to_json().unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
-});
+static TEXT: LazyLock<String> =
+    LazyLock::new(|| match serde_json::to_value(Description::openapi()) {
+        Ok(mut described) => {
+            add_guards(&mut described);
+            described.to_string()
+        }
+        Err(error) => format!("{{\"error\":\"{error}\"}}"),
+    });
+
+/// What the guard in front of a call answers, by the same table that it goes by.
+fn add_guards(described: &mut Value) {
+    described["components"]["securitySchemes"]["token"] = json!({
+        "type": "http", "scheme": "bearer", "bearerFormat": "JWT",
+        "description": "Needed where the scheduler has keys; see `lingua token`."
+    });
+    for (method, path, who) in super::calls() {
+        let item = described["paths"].get_mut(path).filter(|_| who != "everybody");
+        let Some(call) = item.and_then(|item| item.get_mut(method.to_lowercase())) else {
+            continue;
+        };
+        call["security"] = json!([{ "token": [] }, {}]);
+        for code in [Code::Unauthorized, Code::Forbidden] {
+            let answer = &mut call["responses"][code.http_status().to_string()];
+            // The call may have other reasons for the same status.
+            let others = answer["description"].as_str().filter(|codes| *codes != code.as_str());
+            let others = others.map(|codes| format!("{codes}, ")).unwrap_or_default();
+            *answer = json!({
+                "description": format!("{others}{}", code.as_str()),
+                "content": { "application/json": {
+                    "schema": { "$ref": "#/components/schemas/ErrorBody" }
+                } }
+            });
+        }
+    }
+}
 
 /// Read this description
 #[utoipa::path(
