@@ -79,6 +79,7 @@ pub struct Metrics {
     opened: By,
     bus: By,
     spans: By,
+    audit_lines: By,
     pub(crate) peers: Gauge,
     pub(crate) peers_apart: Gauge,
     leader: Family<Labels, Gauge>,
@@ -288,6 +289,11 @@ impl Default for Metrics {
                 "Spans of traces: exported, dropped on the way, or refused by the collector",
                 known::by("outcome", known::SPANS)
             ),
+            audit_lines: metric!(
+                "audit_lines",
+                "Lines of the audit log: written, or lost because the disk or the line to it was full",
+                known::by("outcome", known::AUDIT)
+            ),
             peers: metric!("peers", "Other instances that are alive", Gauge::default()),
             peers_apart: metric!(
                 "peers_apart",
@@ -447,6 +453,11 @@ impl Metrics {
 
     pub(crate) fn bus_bounced(&self) {
         self.bus.get_or_create(&[("what", "bounced")]).inc();
+    }
+
+    /// What became of so many lines of the audit log: `written` or `lost`.
+    pub fn audit_lines(&self, outcome: &'static str, count: u64) {
+        self.audit_lines.get_or_create(&[("outcome", outcome)]).inc_by(count);
     }
 
     /// What became of so many spans: `exported`, `dropped` or `refused`.

@@ -11,9 +11,11 @@ use lingua_engine::cluster::{JoinError, understands_all};
 use lingua_engine::secret::Secret;
 use lingua_store::memory::MemoryStore;
 use lingua_store::{Backend, Clock, Instance, redis};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::net::TcpListener;
 
 use crate::Sockets;
+use crate::audit::Audit;
 use crate::cli::{Failure, Serve};
 use crate::config::{Config, Loaded};
 use crate::http::Door;
@@ -31,6 +33,7 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
     for stranger in strangers {
         tracing::warn!("{stranger}");
     }
+    keep_no_dumps();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -48,6 +51,10 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         let address = socket.local_addr().context("the listener has no address")?;
         understands_all(&store).await.map_err(not_joined)?;
         let engine = start_engine(store, config).await?;
+        if let Some(file) = &config.audit.file {
+            gate.write_to(Audit::start(file, &engine).map_err(Failure::refused)?);
+            gate.audit().process("process.start", env!("CARGO_PKG_VERSION"), "ok");
+        }
         let advertise = config.main.advertise.as_ref();
         let advertised = advertise.cloned().unwrap_or_else(|| format!("{scheme}://{address}"));
         let trust = tls.clone().map_or(Trust::Nobody, Trust::Peers);
@@ -100,8 +107,18 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         if let Some(exporter) = exporter {
             exporter.end().await;
         }
+        gate.audit().process("process.stop", env!("CARGO_PKG_VERSION"), "ok");
+        gate.audit().end();
         Ok(())
     })
+}
+
+/// A dump of the memory would have tokens and speech in it.
+fn keep_no_dumps() {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    if let Err(error) = setrlimit(Resource::Core, none) {
+        tracing::warn!(%error, "a crash may leave a dump of the memory, with tokens and speech");
+    }
 }
 
 async fn bind(listen: std::net::SocketAddr) -> Result<TcpListener, Failure> {

@@ -8,6 +8,7 @@ use lingua_store::redis::OpenError;
 
 use crate::telemetry::LogFormat;
 
+mod audit;
 mod chaos;
 mod demo;
 mod serve;
@@ -15,6 +16,7 @@ mod speakers;
 mod token;
 mod top;
 
+pub(crate) use audit::{Audit, AuditCheck};
 pub(crate) use chaos::{Chaos, Part as ChaosPart, Run as ChaosRun, Share as ChaosShare};
 pub(crate) use demo::Demo;
 pub(crate) use serve::{ConfigPart, Serve};
@@ -55,6 +57,11 @@ pub(crate) enum Command {
     Token {
         #[command(subcommand)]
         what: Token,
+    },
+    /// Check the log of who did what
+    Audit {
+        #[command(subcommand)]
+        what: Audit,
     },
     /// Show the whole system on this machine: schedulers, nodes, speakers, and faults on request
     Demo(Demo),

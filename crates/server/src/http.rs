@@ -31,6 +31,7 @@ use lingua_engine::Engine;
 use crate::identity::{Gate, Role};
 use crate::peers::ask::Ask;
 use board::Readers;
+pub(crate) use error::Refused;
 use guard::{Guard, Who};
 use nodes::{Endpoints, HttpNodes};
 
@@ -134,7 +135,8 @@ pub(crate) fn router(door: Door, part: Part) -> Router {
             Part::Admin => is_admins(path, who) || is_probe(path),
         };
         if is_here {
-            let guard = Guard { gate: Arc::clone(&door.gate), engine: door.engine.clone(), who };
+            let (gate, engine) = (Arc::clone(&door.gate), door.engine.clone());
+            let guard = Guard { gate, engine, who, path };
             let guarded = from_fn_with_state(guard, guard::guard);
             router = router.route(path, handler.layer(guarded));
         }

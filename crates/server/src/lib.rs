@@ -1,6 +1,6 @@
 //! `lingua`: the scheduler of a real-time speech translation platform, and its tools.
 //!
-//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`identity`] (who may do what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`),
+//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
 //! [`otlp`], [`telemetry`], [`bench`], the commands [`probe`], [`top`], [`node`], [`hand_in`], [`speak`], [`load`] and
 //! [`chaos`], and [`demo`], which has a part of each.
@@ -25,6 +25,7 @@ pub mod otlp;
 mod telemetry;
 mod bench;
 mod token;
+mod audit;
 mod probe;
 mod top;
 mod node;
@@ -79,6 +80,7 @@ pub fn run() -> ExitCode {
         },
         cli::Command::Config { what } => config::run(&what),
         cli::Command::Token { what } => token::run(&what),
+        cli::Command::Audit { what } => audit::run(&what),
         cli::Command::Demo(options) => demo::run(&options),
         cli::Command::Probe(options) => probe::run(&options),
         cli::Command::Top(options) => top::run(&options),

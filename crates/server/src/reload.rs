@@ -32,7 +32,11 @@ impl Reload {
 
     async fn follow(mut self, mut hangups: Signal) {
         while hangups.recv().await.is_some() {
-            if let Err(why) = self.again() {
+            let read = self.again();
+            self.gate.audit().reopen();
+            let outcome = if read.is_ok() { "ok" } else { "refused" };
+            self.gate.audit().process("config.reload", "SIGHUP", outcome);
+            if let Err(why) = read {
                 tracing::error!("nothing is changed: {why}");
             }
         }

@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lingua_store::Clock;
-use tracing_subscriber::filter::{Directive, EnvFilter, LevelFilter};
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::{Directive, EnvFilter, FilterExt, LevelFilter, filter_fn};
 use tracing_subscriber::layer::{Filter, Layered, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
@@ -60,6 +61,7 @@ pub(crate) fn start(unless_said: &str, format: LogFormat) -> Logs {
     let _ = LEVEL.set(level);
     let repeats = Arc::new(Repeats::new(Clock::system()));
     let limit: Arc<dyn Filter<Chosen> + Send + Sync> = Arc::clone(&repeats) as _;
+    let limit = filter_fn(is_fit as fn(&Metadata<'_>) -> bool).and(limit);
     let lines = match format {
         LogFormat::Human => human().with_filter(limit).boxed(),
         LogFormat::Json => json().with_filter(limit).boxed(),
@@ -95,6 +97,12 @@ impl Logs {
 /// Whatever else is filtered: what was held back was let through by the filter before.
 fn told() -> Directive {
     format!("{HELD_TARGET}=trace").parse().unwrap_or_else(|_| LevelFilter::INFO.into())
+}
+
+/// Libraries print whole messages at their lowest levels, and with them what people say and the tokens
+/// that they show. So of theirs nothing below `info` is written, whatever is asked for.
+fn is_fit(about: &Metadata<'_>) -> bool {
+    about.target().starts_with("lingua") || *about.level() <= Level::INFO
 }
 
 /// What `LINGUA_LOG` asks for.

@@ -9,6 +9,7 @@ mod node_socket;
 mod outbound;
 mod session_socket;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::ws::WebSocketUpgrade;
@@ -21,6 +22,7 @@ use lingua_engine::Engine;
 use lingua_engine::job::Refusal;
 use serde_json::json;
 
+use crate::audit::Outcome;
 use crate::http::guard::Shown;
 use crate::identity::{Caller, Gate, Pass, Role};
 use crate::listener::Peer;
@@ -47,7 +49,8 @@ pub(crate) async fn node(
         Ok(upgrade) => upgrade,
         Err(rejection) => return not_a_socket(&rejection),
     };
-    let visitor = Visitor { pass: Pass::of_node(gate, peer.certified.clone()), shown };
+    let pass = Pass::of_node(gate, peer.certified.clone());
+    let visitor = Visitor { pass, address: peer.address, shown };
     upgrade
         .max_message_size(peer.limits.node_message_bytes)
         .max_frame_size(peer.limits.node_message_bytes)
@@ -69,7 +72,7 @@ pub(crate) async fn session(
         Ok(upgrade) => upgrade,
         Err(rejection) => return not_a_socket(&rejection),
     };
-    let visitor = Visitor { pass: Pass::none(gate), shown };
+    let visitor = Visitor { pass: Pass::none(gate), address: peer.address, shown };
     upgrade
         .max_message_size(peer.limits.session_message_bytes)
         .max_frame_size(peer.limits.session_message_bytes)
@@ -82,6 +85,7 @@ pub(crate) async fn session(
 /// Who is at the other end, as far as is known.
 struct Visitor {
     pass: Pass,
+    address: IpAddr,
     /// A token that came with the request.
     shown: Shown,
 }
@@ -90,7 +94,15 @@ impl Visitor {
     /// Lets the visitor in by the token of its first message, or by the one that came before it.
     fn enter(&mut self, role: Role, token: Option<&str>, now_ms: u64) -> Result<(), Refusal> {
         let token = token.or(self.shown.0.as_deref());
-        self.pass.show(role, token, now_ms / 1_000)?;
+        let entered = self.pass.show(role, token, now_ms / 1_000).and_then(|()| self.may_be(role));
+        if let Err(refusal) = &entered {
+            let shown = self.pass.gate().whose(token);
+            self.pass.gate().audit().socket(&shown, self.address, role.as_str(), Err(refusal));
+        }
+        entered
+    }
+
+    fn may_be(&self, role: Role) -> Result<(), Refusal> {
         match self.pass.caller() {
             Caller::Known(known) if known.role != role => {
                 let detail = format!("this is for tokens of the role {}", role.as_str());
@@ -98,6 +110,12 @@ impl Visitor {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Writes down what became of one whose token was good.
+    fn note(&self, role: Role, outcome: Outcome<'_>) {
+        let audit = self.pass.gate().audit();
+        audit.socket(self.pass.caller(), self.address, role.as_str(), outcome);
     }
 }
 

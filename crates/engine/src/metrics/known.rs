@@ -52,6 +52,7 @@ pub(super) const RESUMED: [&str; 4] = ["whole", "partly", "not", "spent_token"];
 pub(super) const OPENED: [&str; 3] = ["new", "resumed", "refused"];
 pub(super) const SPANS: [&str; 3] = ["exported", "dropped", "refused"];
 pub(super) const BUS: [&str; 3] = ["sent", "received", "bounced"];
+pub(super) const AUDIT: [&str; 2] = ["written", "lost"];
 pub(super) const SLOTS: [&str; 2] = ["used", "free"];
 
 /// Codes that callers see.

@@ -416,7 +416,7 @@ options! {
 
     /// Who did what, for those who have to know later.
     audit Audit ["audit."] {
-        /// A file to which it is appended; empty for none.
+        /// A file of this instance alone, to which it is appended; empty for none. SIGHUP opens it anew.
         file: Option<PathBuf> = None;
     }
 }

@@ -1,7 +1,7 @@
 //! Nodes and pairs for operators and node owners, and what an administrator wants of a node.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use lingua_core::NodeId;
 use lingua_core::outcome::Code;
@@ -11,6 +11,7 @@ use lingua_engine::nodes::Order;
 use super::Door;
 use super::error::{Answer, Refused, refusals, refused};
 use super::query::{Params, Segment, named};
+use crate::audit::Actor;
 use crate::wire::http::fleet::{NodeBody, NodesBody, PairBody, PoolsBody, Unmet, Wanted};
 use crate::wire::http::{DONE, Done, within};
 
@@ -83,10 +84,11 @@ pub(crate) async fn pools(State(engine): State<Engine>) -> Json<PoolsBody> {
 )]
 pub(crate) async fn drain(
     State(door): State<Door>,
+    Extension(actor): Extension<Actor>,
     headers: HeaderMap,
     segment: Segment,
 ) -> Answer<Json<Done>> {
-    order(&door, &headers, segment, Order::Drain).await
+    order(&door, &actor, &headers, segment, Order::Drain).await
 }
 
 /// Let a node serve again
@@ -97,10 +99,11 @@ pub(crate) async fn drain(
 )]
 pub(crate) async fn resume(
     State(door): State<Door>,
+    Extension(actor): Extension<Actor>,
     headers: HeaderMap,
     segment: Segment,
 ) -> Answer<Json<Done>> {
-    order(&door, &headers, segment, Order::Serve).await
+    order(&door, &actor, &headers, segment, Order::Serve).await
 }
 
 /// Shut a node out
@@ -113,14 +116,16 @@ pub(crate) async fn resume(
 )]
 pub(crate) async fn block(
     State(door): State<Door>,
+    Extension(actor): Extension<Actor>,
     headers: HeaderMap,
     segment: Segment,
 ) -> Answer<Json<Done>> {
-    order(&door, &headers, segment, Order::Block).await
+    order(&door, &actor, &headers, segment, Order::Block).await
 }
 
 async fn order(
     door: &Door,
+    actor: &Actor,
     headers: &HeaderMap,
     segment: Segment,
     order: Order,
@@ -131,9 +136,10 @@ async fn order(
         return Err(refused(Code::Forbidden, "orders are taken from this page only"));
     }
     let id: NodeId = named("id", segment)?;
-    if !door.engine.nodes.order(&id, order).await? {
-        return Err(no_such_node());
-    }
+    let obeyed = door.engine.nodes.order(&id, order).await.map_err(Refused::from);
+    let obeyed = obeyed.and_then(|known| if known { Ok(()) } else { Err(no_such_node()) });
+    actor.did(word(order), id.as_str(), &obeyed);
+    obeyed?;
     if order == Order::Block
         && let Ok(node) = door.nodes.get(&id)
     {
@@ -141,6 +147,15 @@ async fn order(
         door.nodes.close(&node);
     }
     Ok(Json(DONE))
+}
+
+/// What an order is called in the audit log.
+fn word(order: Order) -> &'static str {
+    match order {
+        Order::Serve => "node.resume",
+        Order::Drain => "node.drain",
+        Order::Block => "node.block",
+    }
 }
 
 fn no_such_node() -> Refused {

@@ -10,11 +10,16 @@ use lingua_engine::job::Refusal;
 use serde_json::json;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Described, ResponseBuilder};
 
+use crate::audit;
 use crate::wire::http::ErrorBody;
 
 /// A refusal on its way to the caller.
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) Refusal);
+
+/// Why somebody was turned away, for the audit log.
+#[derive(Clone, Copy)]
+pub(crate) struct Turned(pub(crate) &'static str);
 
 /// What a handler answers.
 pub(crate) type Answer<T = Response> = Result<T, Refused>;
@@ -30,6 +35,7 @@ impl IntoResponse for Refused {
         let Refused(refusal) = self;
         let status = StatusCode::from_u16(refusal.code.http_status())
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let turned = matches!(status.as_u16(), 401 | 403).then(|| audit::reason(&refusal));
         let body = ErrorBody {
             error: refusal.code_text().to_owned(),
             retry_after_ms: refusal.retry_after_ms,
@@ -37,6 +43,9 @@ impl IntoResponse for Refused {
             detail: refusal.detail,
         };
         let mut answer = (status, Json(body)).into_response();
+        if let Some(reason) = turned {
+            answer.extensions_mut().insert(Turned(reason));
+        }
         if let Some(ms) = refusal.retry_after_ms {
             let seconds = HeaderValue::from(ms.div_ceil(1_000));
             answer.headers_mut().insert(header::RETRY_AFTER, seconds);

@@ -12,7 +12,8 @@ use lingua_core::outcome::Code;
 use lingua_engine::Engine;
 use lingua_engine::job::Refusal;
 
-use super::error::{Refused, refused};
+use super::error::{Refused, Turned, refused};
+use crate::audit::{Actor, Call};
 use crate::identity::{Caller, Gate, Role};
 use crate::listener::Peer;
 use crate::tls::Certified;
@@ -43,6 +44,7 @@ pub(crate) struct Guard {
     pub(crate) gate: Arc<Gate>,
     pub(crate) engine: Engine,
     pub(crate) who: Who,
+    pub(crate) path: &'static str,
 }
 
 /// A token that came in a header.
@@ -50,45 +52,72 @@ pub(crate) struct Guard {
 pub(crate) struct Shown(pub(crate) Option<Arc<str>>);
 
 /// Lets a request through with its [`Caller`], or refuses it.
-pub(crate) async fn guard(
-    State(guard): State<Guard>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    // Anybody may follow a link to a page.
-    let origin = match guard.who {
-        Who::Everybody => Ok(()),
-        _ => guard.gate.may_come_from(request.headers()),
-    };
-    if let Err(refusal) = origin {
-        return Refused(refusal).into_response();
+pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let call = guard.gate.audit().is_on().then(|| Call::of(&request, guard.path));
+    let (caller, answer) = guard.ask(request, next, call.as_ref()).await;
+    if let Some(Turned(reason)) = answer.extensions().get() {
+        guard.gate.audit().refused(&caller, call.as_ref(), reason);
     }
-    let certified = request.extensions().get::<Peer>().and_then(|peer| peer.certified.as_deref());
-    match guard.who {
-        Who::Everybody => {}
-        Who::Peers if guard.gate.is_peer(certified, guard.now_s()) => {}
-        Who::Peers => {
-            let detail = "this is for other instances, by their certificates";
-            return Refused(Refusal::new(Code::Forbidden, detail)).into_response();
-        }
-        Who::These(roles) => match guard.caller(request.headers(), certified, roles) {
-            Ok(caller) => {
-                request.extensions_mut().insert(caller);
-            }
-            Err(refusal) => return challenge(refusal),
-        },
-        Who::Socket(_) => match token(request.headers()) {
-            Ok(token) => {
-                let shown = Shown(token.map(Arc::from));
-                request.extensions_mut().insert(shown);
-            }
-            Err(refusal) => return challenge(refusal),
-        },
-    }
-    next.run(request).await
+    answer
 }
 
 impl Guard {
+    async fn ask(
+        &self,
+        mut request: Request,
+        next: Next,
+        call: Option<&Call>,
+    ) -> (Caller, Response) {
+        // Anybody may follow a link to a page.
+        let origin = match self.who {
+            Who::Everybody => Ok(()),
+            _ => self.gate.may_come_from(request.headers()),
+        };
+        if let Err(refusal) = origin {
+            return (Caller::Anyone, Refused(refusal).into_response());
+        }
+        let mut known = Caller::Anyone;
+        let peer = request.extensions().get::<Peer>();
+        let certified = peer.and_then(|peer| peer.certified.as_deref());
+        match self.who {
+            Who::Everybody => {}
+            Who::Peers if self.gate.is_peer(certified, self.now_s()) => {}
+            Who::Peers => {
+                let detail = "this is for other instances, by their certificates";
+                return (known, Refused(Refusal::new(Code::Forbidden, detail)).into_response());
+            }
+            Who::These(roles) => match self.caller(request.headers(), certified, roles) {
+                Ok(caller) => {
+                    self.gate.audit().used(&caller, call);
+                    known = caller.clone();
+                    self.may_act(&caller, &mut request);
+                    request.extensions_mut().insert(caller);
+                }
+                Err(refusal) => {
+                    let shown = token(request.headers()).ok().flatten();
+                    return (self.gate.whose(shown), challenge(refusal));
+                }
+            },
+            Who::Socket(_) => match token(request.headers()) {
+                Ok(token) => {
+                    let shown = Shown(token.map(Arc::from));
+                    request.extensions_mut().insert(shown);
+                }
+                Err(refusal) => return (known, challenge(refusal)),
+            },
+        }
+        (known, next.run(request).await)
+    }
+
+    /// An administrator's orders are written down.
+    fn may_act(&self, caller: &Caller, request: &mut Request) {
+        if self.who.is_admin() {
+            let address = request.extensions().get::<Peer>().map(|peer| peer.address);
+            let (gate, caller) = (Arc::clone(&self.gate), caller.clone());
+            request.extensions_mut().insert(Actor { gate, caller, address });
+        }
+    }
+
     fn now_s(&self) -> u64 {
         self.engine.now_ms() / 1_000
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 use super::Door;
 use super::body;
 use super::error::{Answer, Refused, refusals, refused};
+use crate::audit::Actor;
 use crate::identity::Role;
 use crate::wire::http::{DONE, Done, invalid};
 
@@ -57,6 +58,7 @@ pub(crate) struct Revocations {
 )]
 pub(crate) async fn revoke(
     State(door): State<Door>,
+    Extension(actor): Extension<Actor>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Done>> {
@@ -73,10 +75,16 @@ pub(crate) async fn revoke(
         }
     };
     let mark = Name::new(mark).map_err(|error| invalid(error.to_string()))?;
+    let done = revoke_all(&door, &mark, now_s).await;
+    actor.did("token.revoke", mark.as_str(), &done);
+    done
+}
+
+async fn revoke_all(door: &Door, mark: &Name, now_s: u64) -> Answer<Json<Done>> {
     let longest = [Role::Session, Role::Node, Role::Admin].map(|role| door.gate.life_s(role));
     let keep = Duration::from_secs(longest.into_iter().max().unwrap_or_default()) + BEYOND;
     let once = &door.engine.store().once;
-    let marked = once.mark(&mark, keep).await.map_err(|error| Refusal::store_down(&error))?;
+    let marked = once.mark(mark, keep).await.map_err(|error| Refusal::store_down(&error))?;
     if !marked {
         let full = "as many are revoked as can be; change the key instead";
         return Err(refused(Code::QuotaExceeded, full));

@@ -1,7 +1,7 @@
 //! Whether a token is good, here and now.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
@@ -14,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use super::claims::{Claims, Credential, Role};
 use super::sockets::Sockets;
 use super::{Caller, Keys};
+use crate::audit::{self, Audit};
 use crate::config::Config;
 use crate::tls::Certified;
 
@@ -76,6 +77,7 @@ pub(crate) struct Gate {
     seen: Mutex<HashMap<String, Arc<Credential>>>,
     revoked: RwLock<Revoked>,
     pub(super) sockets: Sockets,
+    audit: OnceLock<Audit>,
 }
 
 /// What is no longer good although it has not expired.
@@ -93,6 +95,7 @@ impl Gate {
             seen: Mutex::default(),
             revoked: RwLock::default(),
             sockets: Sockets::default(),
+            audit: OnceLock::new(),
         })
     }
 
@@ -104,6 +107,23 @@ impl Gate {
     /// Nobody is asked who they are.
     pub(crate) fn is_open(&self) -> bool {
         self.rules.read().keys.is_empty()
+    }
+
+    /// From now on it is written down who comes and what they do.
+    pub(crate) fn write_to(&self, audit: Audit) {
+        // The first one stays.
+        let _ = self.audit.set(audit);
+    }
+
+    /// Where that is written.
+    pub(crate) fn audit(&self) -> &Audit {
+        self.audit.get().unwrap_or(&audit::NONE)
+    }
+
+    /// Whose token it is, good or no longer, if it was looked at before.
+    pub(crate) fn whose(&self, token: Option<&str>) -> Caller {
+        let known = token.and_then(|token| self.seen.lock().get(token).cloned());
+        known.map_or(Caller::Anyone, Caller::Known)
     }
 
     /// Whether pages of this origin may call.

@@ -93,6 +93,11 @@ impl Pass {
         &self.caller
     }
 
+    /// Who decides.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
     /// Lets in who shows this token, as [`Gate::caller`] does, or [`Gate::node`] for a node, and
     /// watches over them.
     pub(crate) fn show(

@@ -24,6 +24,7 @@ use utoipa::ToSchema;
 
 use super::fields::{MAX_DEPTH, deeper_than};
 pub(crate) use super::fields::{invalid, text, within, wrong};
+use super::json::without_value;
 
 /// The longest that a call may wait for something to happen.
 pub(crate) const MAX_WAIT_MS: u64 = 60_000;
@@ -90,7 +91,7 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
         if error.is_syntax() || error.is_eof() || error.is_io() {
             return invalid(format!("the body is not JSON: {error}"));
         }
-        let text = error.to_string();
+        let text = without_value(&error.to_string());
         let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
         match path.as_str() {
             "." => invalid(format!("the body: {text}")),

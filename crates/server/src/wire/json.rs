@@ -35,10 +35,22 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
     let path = error.path().to_string();
     let inner = error.into_inner();
     Err(match inner.classify() {
-        Category::Data if path == "." => inner.to_string(),
-        Category::Data => format!("{path}: {inner}"),
+        Category::Data if path == "." => without_value(&inner.to_string()),
+        Category::Data => format!("{path}: {}", without_value(&inner.to_string())),
         _ => format!("not a JSON object: {inner}"),
     })
+}
+
+/// What serde says of a wrong value, without the value: it may be what somebody said, or a token.
+pub(crate) fn without_value(error: &str) -> String {
+    // The value may hold the same signs: the first begins it, and the last ends it.
+    let quotes = error.find(" \"").map(|from| (from, "\", expected"));
+    let ticks = error.find(" `").map(|from| (from, "`, expected"));
+    let first = [quotes, ticks].into_iter().flatten().min();
+    match first.and_then(|(from, end)| Some((from, error.rfind(end)?))) {
+        Some((from, to)) if from < to => format!("{}{}", &error[..from], &error[to + 1..]),
+        _ => error.to_owned(),
+    }
 }
 
 /// A JSON object in the making; names are ours and need no escape.
@@ -166,6 +178,34 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_wrong_value_is_named_by_its_kind_and_not_quoted() {
+        #[derive(Debug, Deserialize)]
+        #[allow(dead_code, reason = "only read")]
+        struct Said {
+            seq: u32,
+            kind: Option<Known>,
+        }
+        #[derive(Debug, Deserialize)]
+        enum Known {
+            One,
+            Two,
+        }
+        let told = |text: &str| read::<Said>(text).unwrap_err();
+        for value in [
+            "secret",
+            "secret\\\", expected `secret",
+            "`secret`, expected",
+            "a \\\"secret\\\", expected",
+        ] {
+            let wrong = told(&format!("{{\"seq\": \"{value}\"}}"));
+            assert!(wrong.starts_with("seq: invalid type: string, expected u32"), "{wrong}");
+            let wrong = told(&format!("{{\"seq\": 1, \"kind\": \"{value}\"}}"));
+            assert!(wrong.starts_with("kind: unknown variant, expected `One` or `Two`"), "{wrong}");
+        }
+        assert!(told("{}").starts_with("missing field `seq`"));
+    }
 
     proptest! {
         #[test]

@@ -163,10 +163,13 @@ impl SessionLine {
         {
             if init.named.as_ref().is_some_and(|named| named != tenant) {
                 let detail = "tenant_id: the token is another tenant's";
-                return Err(Refusal::new(Code::Forbidden, detail));
+                let refusal = Refusal::new(Code::Forbidden, detail);
+                self.visitor.note(Role::Session, Err(&refusal));
+                return Err(refusal);
             }
             init.opening.tenant = tenant.clone();
         }
+        self.visitor.note(Role::Session, Ok(()));
         Ok(init)
     }
 

@@ -73,14 +73,19 @@ impl NodeSocket {
 
     /// Lets the node in by its token or its certificate, as the one whose it is.
     fn enter(&mut self, said: &AboutItself) -> Result<(), Refusal> {
-        if self.present.connection.is_none() {
+        let first = self.present.connection.is_none();
+        if first {
             let now = self.engine.now_ms();
             self.visitor.enter(Role::Node, said.token.as_deref(), now)?;
         }
-        match &said.node_id {
+        let theirs = match &said.node_id {
             Some(node) => self.visitor.pass.caller().is_node(node),
             None => Ok(()),
+        };
+        if first || theirs.is_err() {
+            self.visitor.note(Role::Node, theirs.as_ref().map(|()| ()));
         }
+        theirs
     }
 
     /// Takes a newer token.
