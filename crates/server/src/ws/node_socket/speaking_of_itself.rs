@@ -83,7 +83,7 @@ impl NodeSocket {
             None => Ok(()),
         };
         if first || theirs.is_err() {
-            self.visitor.note(Role::Node, theirs.as_ref().map(|()| ()));
+            self.visitor.note(Role::Node, theirs.as_ref().copied());
         }
         theirs
     }
