@@ -33,6 +33,8 @@ fn rules() -> Rules {
         admin_life_s: 900,
         leeway_s: 5,
         origins: Default::default(),
+        node_certs: false,
+        peer_certs: false,
     }
 }
 

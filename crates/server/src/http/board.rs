@@ -25,7 +25,7 @@ use utoipa::ToSchema;
 use super::Door;
 use super::error::{Answer, Refused, refusals};
 use super::guard;
-use crate::identity::Pass;
+use crate::identity::{Pass, Role};
 use crate::listener::Peer;
 
 /// Readers of the stream at the same time.
@@ -104,7 +104,7 @@ pub(crate) async fn events(
     // The stream ends with the token that opened it.
     let mut pass = Pass::none(Arc::clone(&door.gate));
     let token = guard::token(&headers).map_err(Refused)?;
-    pass.show(token, door.engine.now_ms() / 1_000).map_err(Refused)?;
+    pass.show(Role::Admin, token, door.engine.now_ms() / 1_000).map_err(Refused)?;
     let Some(seat) = door.readers.seat() else {
         let full = Refusal::new(Code::QuotaExceeded, "too many readers follow this instance");
         return Err(Refused(full.retry_after(RETRY_AFTER_MS)));
