@@ -5,8 +5,11 @@ use crate::sessions::fuzzing as sessions;
 use crate::snapshot::fuzzing as snapshot;
 use crate::trace::Context;
 
+/// A name and what to do with bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
 /// All of them.
-pub const TARGETS: [(&str, fn(&[u8])); 5] = [
+pub const TARGETS: [Target; 5] = [
     ("envelope", cluster::envelope),
     ("signed_name", cluster::signed_name),
     ("saved_session", sessions::saved_session),

@@ -11,8 +11,11 @@ mod setup;
 use lingua_engine::job::Refusal;
 use serde_json::Value;
 
+/// A name and what to do with bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
 /// What this crate reads.
-const OURS: [(&str, fn(&[u8])); 10] = [
+const OURS: [Target; 10] = [
     ("session_init", session::init),
     ("session_text", session::text),
     ("session_binary", session::binary),
@@ -27,7 +30,7 @@ const OURS: [(&str, fn(&[u8])); 10] = [
 
 /// All targets, also those of the other crates.
 #[cfg(feature = "fuzzing")]
-pub fn targets() -> impl Iterator<Item = (&'static str, fn(&[u8]))> {
+pub fn targets() -> impl Iterator<Item = Target> {
     OURS.into_iter().chain(lingua_engine::fuzzing::TARGETS).chain(lingua_store::fuzzing::TARGETS)
 }
 

@@ -4,8 +4,11 @@ use lingua_core::slots::LeaseToken;
 
 use crate::redis::{Target, fuzzing as stored};
 
+/// A name and what to do with bytes.
+pub type Named = (&'static str, fn(&[u8]));
+
 /// All of them.
-pub const TARGETS: [(&str, fn(&[u8])); 4] = [
+pub const TARGETS: [Named; 4] = [
     ("job_record", stored::job_record),
     ("node_record", stored::node_record),
     ("store_url", store_url),
