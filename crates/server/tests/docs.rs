@@ -9,7 +9,7 @@ use std::process::Command;
 use lingua_core::outcome::{Code, MissingReason, Retry};
 
 /// Settings that no command line has.
-const OTHER_SETTINGS: [&str; 1] = ["LINGUA_LOG"];
+const OTHER_SETTINGS: [&str; 2] = ["LINGUA_LOG", "LINGUA_"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -247,7 +247,9 @@ fn calls(line: &str) -> Vec<(String, Vec<String>)> {
         let flags = words.iter().filter(|word| word.starts_with("--"));
         let flags = flags.map(|flag| flag.trim_end_matches([',', '.', ':']).to_owned()).collect();
         let command = match words[..] {
-            ["bench", what, ..] => format!("bench {what}"),
+            [first @ ("bench" | "config" | "token" | "audit"), what, ..] => {
+                format!("{first} {what}")
+            }
             [first, ..] => first.to_owned(),
             [] => String::new(),
         };

@@ -246,8 +246,8 @@ pub fn short_leases() -> Settings {
     settings.timing.heartbeat_ms = 700;
     settings.timing.compat_heartbeat_ms = 700;
     settings.timing.running_lease_ms = 2_100;
-    settings.timing.send_ms = 500;
-    settings.timing.ack_ms = 1_500;
+    settings.timing.send_ms = 1_000;
+    settings.timing.ack_ms = 1_300;
     settings.timing.reserve_lease_ms = 2_500;
     settings.timing.quarantine_ms = 2_500;
     settings.reconnect_grace_ms = 300;
