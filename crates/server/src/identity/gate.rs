@@ -200,7 +200,10 @@ impl Gate {
                 if seen.len() >= MAX_SEEN {
                     seen.clear();
                 }
-                seen.insert(token.to_owned(), Arc::clone(&credential));
+                // What was found good by rules that are gone meanwhile is not remembered.
+                if Arc::ptr_eq(&rules, &self.rules.read()) {
+                    seen.insert(token.to_owned(), Arc::clone(&credential));
+                }
                 credential
             }
         };
