@@ -10,10 +10,13 @@ mod tls;
 
 use std::future::Future;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::{Extension, Router};
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
@@ -78,9 +81,9 @@ pub(crate) async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let mut builder = Builder::new(TokioExecutor::new());
-    // Also for the next request of a connection that is kept alive.
-    let header_timeout = Duration::from_millis(terms.limits.header_timeout_ms);
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(header_timeout);
+    // hyper has one time for all requests of a connection; `converse` has another for the first.
+    let idle_timeout = Duration::from_millis(terms.limits.idle_timeout_ms);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(idle_timeout);
     let seats = Arc::new(Semaphore::new(terms.limits.connections));
     let addresses = Addresses::new(terms.limits.connections_per_address);
     let graceful = GracefulShutdown::new();
@@ -172,9 +175,24 @@ async fn converse(
     builder: Builder<TokioExecutor>,
     watcher: Watcher,
 ) {
-    let service = TowerToHyperService::new(Extension(peer).layer(router));
+    let first_request = Duration::from_millis(peer.limits.header_timeout_ms);
+    let answers = TowerToHyperService::new(Extension(peer).layer(router));
+    let begun = Arc::new(AtomicBool::new(false));
+    let service = service_fn({
+        let begun = Arc::clone(&begun);
+        move |request| {
+            begun.store(true, Ordering::Relaxed);
+            answers.call(request)
+        }
+    });
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection.into_owned()).await {
+    let mut connection = pin!(watcher.watch(connection.into_owned()));
+    let ended = match timeout(first_request, &mut connection).await {
+        Ok(ended) => ended,
+        Err(_) if begun.load(Ordering::Relaxed) => connection.await,
+        Err(_) => return tracing::debug!("a connection asked for nothing in time"),
+    };
+    if let Err(error) = ended {
         tracing::debug!(error, "a connection ended early");
     }
 }

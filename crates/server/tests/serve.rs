@@ -59,6 +59,40 @@ fn headers_that_dribble_are_cut_off() {
 }
 
 #[test]
+fn a_connection_that_asked_is_kept_for_its_next_request_and_one_that_did_not_is_closed() {
+    let settings = |idle: &'static str| {
+        [("LINGUA_LIMITS_HEADER_TIMEOUT_MS", "300"), ("LINGUA_LIMITS_IDLE_TIMEOUT_MS", idle)]
+    };
+    let start = |idle| Lingua::logged(&["serve", "--listen", "127.0.0.1:0"], &settings(idle));
+    let connect = |to: &Lingua| {
+        let stream = TcpStream::connect(to.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    };
+    let ask = |stream: &mut TcpStream| {
+        stream.write_all(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        let mut answer = [0; 1024];
+        let read = stream.read(&mut answer).unwrap();
+        assert!(answer[..read].starts_with(b"HTTP/1.1 200"));
+    };
+    let ended = |stream: &mut TcpStream| {
+        assert_eq!(stream.read(&mut [0; 1024]).unwrap(), 0, "it was not closed");
+    };
+
+    let (patient, _log) = start("60000");
+    let (mut silent, mut asking) = (connect(&patient), connect(&patient));
+    ask(&mut asking);
+    // Long enough for the one that says nothing is long enough for the other.
+    ended(&mut silent);
+    ask(&mut asking);
+
+    let (strict, _log) = start("500");
+    let mut asking = connect(&strict);
+    ask(&mut asking);
+    ended(&mut asking);
+}
+
+#[test]
 fn settings_that_cannot_work_end_in_one_sentence_and_a_code() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();

@@ -5,6 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::thread::CpuSet;
 
 /// A scheduler as a process of its own, so that its processor time is its own too.
 pub(crate) struct Scheduler {
@@ -65,6 +68,32 @@ pub(crate) fn greet(address: std::net::SocketAddr) {
     use std::io::Write;
     // Nobody need be there to read it.
     let _ = writeln!(std::io::stdout(), "listens on http://{address}\n-\n-");
+}
+
+/// Keeps all threads that a process has now, and those that they start, to one processor.
+pub(crate) fn keep_to(pid: u32, processor: usize) -> anyhow::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).context("the process is gone")? {
+        let thread: i32 = task?.file_name().to_string_lossy().parse()?;
+        // One that ended meanwhile needs no place.
+        match rustix::thread::sched_setaffinity(Pid::from_raw(thread), &set) {
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(error) => return Err(error).context("a process cannot be kept to a processor"),
+        }
+    }
+    Ok(())
+}
+
+/// From now on this thread runs only while nobody else wants its processor.
+pub(crate) fn only_when_idle() -> anyhow::Result<()> {
+    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+    // The call itself is only to be had with unsafe code.
+    let done = Command::new("chrt").args(["--idle", "--pid", "0", &thread]).status();
+    if !done.context("chrt, of util-linux, is not to be had")?.success() {
+        bail!("a thread cannot be put behind all others");
+    }
+    Ok(())
 }
 
 /// Memory of a process that is in use, in bytes.

@@ -255,8 +255,10 @@ options! {
         connections: usize = 65_536, 16..=1_000_000;
         /// Of one address. Behind a load balancer all clients have the same.
         connections_per_address: usize = 4_096, 1..=1_000_000;
-        /// For the headers of a request to arrive, and for TLS to be agreed on.
+        /// For the headers of a connection's first request to arrive, and for TLS to be agreed on.
         header_timeout_ms: u64 = 5_000, 100..=60_000;
+        /// For those of the next one: a connection that asks for nothing for so long is closed.
+        idle_timeout_ms: u64 = 15_000, 100..=3_600_000;
         /// For the first message on a socket.
         handshake_timeout_ms: u64 = 10_000, 100..=60_000;
         /// Sockets that give no sign of life for so long are closed.
