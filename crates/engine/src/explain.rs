@@ -158,6 +158,23 @@ impl Engine {
         lacking.filter(|(.., why)| !why.is_empty()).collect()
     }
 
+    /// The directed pairs that this tenant is served in now, each with whether it is spoken too.
+    pub fn served(&self, tenant: &TenantId) -> BTreeMap<(Lang, Lang), bool> {
+        let mut served = BTreeMap::new();
+        for Group { profile, ready, .. } in groups(self.fleet()) {
+            let theirs = profile.tenants.as_ref().is_none_or(|list| list.contains(tenant));
+            if ready == 0 || profile.private || !theirs {
+                continue;
+            }
+            for (src, tgt) in directions(&profile) {
+                if served.len() < MAX_PAIRS || served.contains_key(&(src, tgt)) {
+                    *served.entry((src, tgt)).or_default() |= profile.tts.serves(&tgt);
+                }
+            }
+        }
+        served
+    }
+
     /// The directed pairs that nodes serve, with nodes, slots and waiting jobs.
     pub fn pair_views(&self) -> Vec<PairView> {
         pair_views(self.fleet(), &self.jobs)

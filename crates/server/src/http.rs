@@ -11,12 +11,15 @@ mod explain;
 pub(crate) mod guard;
 mod health;
 mod jobs;
+mod languages;
 mod metrics;
 mod nodes;
 mod openapi;
+mod pages;
 mod query;
 mod revocations;
 mod sessions;
+mod talk;
 
 use std::sync::Arc;
 
@@ -43,6 +46,7 @@ fn routes() -> Vec<Route> {
         delete("/v1/job/{job_id}", SESSION, jobs::cancel),
         post("/v1/audio", SESSION, audio::keep),
         get("/v1/audio/{ref}", SESSION, audio::fetch),
+        get("/v1/languages", SESSION, languages::languages),
         post("/v1/node/register", NODE, nodes::register),
         post("/v1/node/heartbeat", NODE, nodes::heartbeat),
         get("/v1/node/{id}/jobs", NODE, nodes::next),
@@ -70,6 +74,8 @@ fn routes() -> Vec<Route> {
         get("/", Who::Everybody, dashboard::root),
         get("/dashboard", Who::Everybody, dashboard::page),
         get("/dashboard/{file}", Who::Everybody, dashboard::file),
+        get("/talk", Who::Everybody, talk::page),
+        get("/talk/{*file}", Who::Everybody, talk::file),
         get("/internal/v1/bodies/{names}", Who::Peers, crate::peers::bodies),
         get("/internal/v1/sessions", Who::Peers, sessions::of_this_one),
         get("/internal/v1/jobs/{job_id}", Who::Peers, jobs::of_this_one),

@@ -268,6 +268,7 @@ fn body(path: &str) -> Value {
         "/api/v1/revocations" => json!({"jti": "nobodys"}),
         "/v1/job/{job_id}"
         | "/v1/audio/{ref}"
+        | "/v1/languages"
         | "/v1/node/{id}/jobs"
         | "/api/v1/nodes"
         | "/api/v1/nodes/{id}"
@@ -288,6 +289,8 @@ fn body(path: &str) -> Value {
         | "/"
         | "/dashboard"
         | "/dashboard/{file}"
+        | "/talk"
+        | "/talk/{*file}"
         | "/internal/v1/bodies/{names}"
         | "/internal/v1/sessions"
         | "/internal/v1/jobs/{job_id}"

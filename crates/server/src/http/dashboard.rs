@@ -4,29 +4,19 @@
 use std::sync::LazyLock;
 
 use axum::extract::Path;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::error::not_found;
+use super::pages::{self, File, files, tag};
 
 /// What a browser may do with the page. Names of nodes are the word of strangers.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
-struct File {
-    name: &'static str,
-    kind: &'static str,
-    text: &'static str,
-}
-
-macro_rules! files {
-    ($($name:literal: $kind:literal),+ $(,)?) => {
-        [$(File { name: $name, kind: $kind, text: include_str!(concat!("../dashboard/", $name)) }),+]
-    };
-}
-
 static FILES: [File; 11] = files! {
+    "dashboard";
     "index.html": "text/html; charset=utf-8",
     "style.css": "text/css; charset=utf-8",
     "icon.svg": "image/svg+xml",
@@ -40,15 +30,7 @@ static FILES: [File; 11] = files! {
     "rest.js": "text/javascript; charset=utf-8",
 };
 
-/// Of all files together, so that a page never runs with scripts of two versions.
-static TAG: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let bytes = FILES.iter().flat_map(|file| file.text.bytes());
-    // FNV: it tells versions apart and keeps nobody out.
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
-    HeaderValue::from_str(&format!("\"{hash:016x}\"")).expect("hexadecimal")
-});
+static TAG: LazyLock<HeaderValue> = LazyLock::new(|| tag(&FILES));
 
 /// Whoever opens the door without knowing what is behind it.
 pub(crate) async fn root() -> Redirect {
@@ -69,23 +51,7 @@ pub(crate) async fn file(Path(name): Path<String>, uri: Uri, headers: HeaderMap)
 }
 
 fn serve(file: &File, asked: &HeaderMap) -> Response {
-    let known = asked.get(header::IF_NONE_MATCH).is_some_and(|tag| *tag == *TAG);
-    let mut answer = match known {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => file.text.into_response(),
-    };
-    let headers = answer.headers_mut();
-    for (name, value) in [
-        (header::CONTENT_TYPE, file.kind),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::CACHE_CONTROL, "no-cache"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    headers.insert(header::ETAG, TAG.clone());
-    answer
+    pages::serve(file, asked, &TAG, &[("content-security-policy", POLICY)])
 }
 
 #[cfg(test)]
@@ -94,22 +60,7 @@ mod tests {
 
     #[test]
     fn nothing_is_fetched_from_elsewhere_and_nothing_becomes_markup() {
-        for file in &FILES {
-            let text = file.text.replace("http://www.w3.org/2000/svg", "");
-            for never in [
-                "http://",
-                "https://",
-                "//cdn",
-                "innerHTML",
-                "outerHTML",
-                "eval(",
-                "insertAdjacent",
-            ] {
-                assert!(!text.contains(never), "{} has {never}", file.name);
-            }
-        }
-        let page = FILES[0].text;
-        assert!(!page.contains("style=") && !page.contains("onclick"), "the policy forbids it");
+        pages::assert_own(&FILES);
     }
 
     #[test]
@@ -125,16 +76,8 @@ mod tests {
     #[test]
     fn both_languages_have_the_same_words() {
         let words = FILES.iter().find(|file| file.name == "words.js").unwrap().text;
-        let (en, zh) = words.split_once("\n  zh: {").unwrap();
-        let zh = zh.split_once("\n  },\n").unwrap().0;
-        let is_key = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '.');
-        let keys = |text: &'static str| -> std::collections::BTreeSet<&str> {
-            let before = text.split("\": \"");
-            before.filter_map(|before| Some(before.rsplit_once('"')?.1)).filter(is_key).collect()
-        };
-        let (en, zh) = (keys(en.split_once("en: {").unwrap().1), keys(zh));
-        let missing: Vec<_> = en.symmetric_difference(&zh).collect();
+        let (missing, count) = pages::unlike_words(words);
         assert!(missing.is_empty(), "{missing:?}");
-        assert!(en.len() > 100, "{}", en.len());
+        assert!(count > 100, "{count}");
     }
 }

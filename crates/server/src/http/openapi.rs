@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{
-    admin, audio, board, dispatch, explain, health, jobs, metrics, nodes, revocations, sessions,
+    admin, audio, board, dispatch, explain, health, jobs, languages, metrics, nodes, revocations,
+    sessions,
 };
 use crate::wire::http::ErrorBody;
 
@@ -31,7 +32,7 @@ use crate::wire::http::ErrorBody;
     ),
     paths(
         dispatch::f2f, jobs::view, jobs::cancel,
-        audio::keep, audio::fetch,
+        audio::keep, audio::fetch, languages::languages,
         nodes::register, nodes::heartbeat, nodes::next, jobs::ack, jobs::done, jobs::fail,
         admin::nodes, admin::node, admin::pools, explain::explain,
         admin::drain, admin::resume, admin::block, revocations::revoke, revocations::list,
@@ -112,7 +113,7 @@ mod tests {
         let routes: BTreeSet<_> = routes()
             .into_iter()
             .filter(|(path, _)| {
-                let others = ["/ws/", "/internal/", "/dashboard"];
+                let others = ["/ws/", "/internal/", "/dashboard", "/talk"];
                 path != "/" && !others.iter().any(|other| path.starts_with(other))
             })
             .collect();

@@ -29,10 +29,15 @@ pub struct Browser {
 impl Browser {
     /// A window of this size; a narrow one is a phone's.
     pub async fn open(width: u32, height: u32) -> Self {
+        Self::open_with(width, height, &[]).await
+    }
+
+    /// The same with these switches of Chromium.
+    pub async fn open_with(width: u32, height: u32, more: &[String]) -> Self {
         let turn = ONE.lock().await;
         let (driver, address) = tokio::task::spawn_blocking(start_driver).await.unwrap();
         let client = HttpClient::new(format!("http://{address}")).limit(Duration::from_secs(60));
-        let args = [
+        let mut args = vec![
             "--headless=new".to_owned(),
             "--no-sandbox".to_owned(),
             "--disable-gpu".to_owned(),
@@ -41,6 +46,7 @@ impl Browser {
             "--lang=en".to_owned(),
             format!("--window-size={width},{height}"),
         ];
+        args.extend_from_slice(more);
         let mut chrome = json!({ "args": args });
         if width < 600 {
             let metrics = json!({ "width": width, "height": height, "pixelRatio": 2 });
@@ -110,6 +116,31 @@ impl Browser {
     pub async fn click(&self, selector: &str) {
         let element = self.element(selector).await;
         self.tell(&format!("element/{element}/click"), json!({})).await;
+    }
+
+    /// Holds a button down for so long, as a finger does.
+    pub async fn hold(&self, selector: &str, ms: u64) {
+        let element = self.element(selector).await;
+        let origin = json!({ "element-6066-11e4-a52e-4f735466cecf": element });
+        let actions = json!([
+            { "type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": origin },
+            { "type": "pointerDown", "button": 0 },
+            { "type": "pause", "duration": ms },
+            { "type": "pointerUp", "button": 0 },
+        ]);
+        let finger = json!({ "type": "pointer", "id": "finger", "actions": actions });
+        self.tell("actions", json!({ "actions": [finger] })).await;
+    }
+
+    /// Holds a key down for so long, for whatever has the focus.
+    pub async fn hold_key(&self, key: char, ms: u64) {
+        let keys = json!([
+            { "type": "keyDown", "value": key },
+            { "type": "pause", "duration": ms },
+            { "type": "keyUp", "value": key },
+        ]);
+        let actions = json!({ "actions": [{ "type": "key", "id": "keys", "actions": keys }] });
+        self.tell("actions", actions).await;
     }
 
     /// Writes into a field.

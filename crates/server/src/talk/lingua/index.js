@@ -1,0 +1,10 @@
+export { Backoff } from "./backoff.js";
+export { Emitter } from "./emitter.js";
+export { FRAME, FRAME_MS, Microphone, MicrophoneError } from "./microphone.js";
+export { sessionUrl } from "./opening.js";
+export { bestCodec, encoder } from "./opus.js";
+export { Playback } from "./playback.js";
+export { Resampler, fromPcm16, toPcm16 } from "./resample.js";
+export { Session } from "./session.js";
+export { Talker } from "./talker.js";
+export { Vad } from "./vad.js";

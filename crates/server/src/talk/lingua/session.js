@@ -1,0 +1,316 @@
+// A conversation with the scheduler that outlives its connections: what is said is kept until its translation is heard,
+// and every translation is told once, in order.
+import { Backoff } from "./backoff.js";
+import { Emitter } from "./emitter.js";
+import { Hearing } from "./hearing.js";
+import { CLOCK, Line } from "./line.js";
+import { firstMessage, sessionUrl } from "./opening.js";
+import { Outbox } from "./outbox.js";
+import { audioChunk, audioFrame } from "./wire.js";
+/** The same words said again get the same answer. */
+const FATAL = new Set(["FORBIDDEN", "INVALID_MESSAGE", "INVALID_LANGUAGE", "UNSUPPORTED_MESSAGE", "MESSAGE_TOO_LARGE"]);
+const CLOSE_MS = 5_000;
+const LOOK_AGAIN_MS = 50;
+const HELD_MS = 1_000;
+/** A connection that lived for so long was a good one, and the next attempt is a first one. */
+const GOOD_MS = 3_000;
+/** Everybody whom an instance sends away goes at once, but not in the same moment. */
+const GO_AWAY_MS = 300;
+export class Session extends Emitter {
+    #o;
+    #urls;
+    #clock;
+    #connect;
+    #backoff;
+    #outbox;
+    #hearing;
+    #state = "idle";
+    #line = null;
+    #direction;
+    /** What the scheduler takes the next piece for. */
+    #lineDirection;
+    #token;
+    #resumeToken = null;
+    #sessionId = null;
+    #urlAt = 0;
+    #turn = null;
+    #turns = 0;
+    /** Nothing is sent before this. */
+    #heldUntil = 0;
+    #crowded = false;
+    #saidGoodbye = false;
+    #stopWait = () => { };
+    #stopLook = () => { };
+    constructor(options) {
+        super();
+        this.#o = options;
+        this.#urls = [options.url].flat().map(sessionUrl);
+        if (this.#urls.length === 0)
+            throw new TypeError("url: is needed");
+        this.#clock = options.clock ?? CLOCK;
+        this.#connect = options.connect ?? ((url) => new WebSocket(url));
+        this.#backoff = new Backoff(options.backoff);
+        this.#outbox = new Outbox(options.keepBytes ?? 4 << 20);
+        this.#direction = this.#lineDirection = { ...options.direction };
+        this.#token = options.token;
+        this.#hearing = new Hearing(this.#outbox, this.#clock, () => this.#direction, (name, event) => this.emit(name, event));
+    }
+    get state() {
+        return this.#state;
+    }
+    get sessionId() {
+        return this.#sessionId;
+    }
+    /** In which direction the next turn goes. */
+    get direction() {
+        return this.#direction;
+    }
+    /** Pieces that the scheduler has not confirmed, and bytes that are kept. */
+    get unconfirmed() {
+        return { pieces: this.#outbox.pending, bytes: this.#outbox.bytes };
+    }
+    /** Connects, and keeps connected. */
+    open() {
+        if (this.#state === "idle")
+            this.#dial();
+    }
+    /** Says a piece of speech: whole Opus packets behind their lengths, or whole samples. False: it was dropped, as an event said. */
+    say(audio) {
+        if (this.#isOver())
+            return this.#drop(audio.length, null, "closed");
+        this.#turn ??= {
+            number: this.#turns++, direction: this.#direction, beganAt: this.#clock.now(), endedAt: null, firstIndex: null,
+        };
+        if (!this.#outbox.push(audio, false, this.#turn))
+            return this.#drop(audio.length, this.#turn.number, "memory");
+        this.#pump();
+        return true;
+    }
+    /** The turn is over. Gives its number; `null` if nothing was said. */
+    end() {
+        const turn = this.#turn;
+        if (!turn)
+            return null;
+        this.#turn = null;
+        turn.endedAt = this.#clock.now();
+        this.#outbox.push(new Uint8Array(0), true, turn);
+        this.#pump();
+        return turn.number;
+    }
+    /** From now on in this direction; a turn that has begun ends. */
+    setDirection(direction) {
+        this.end();
+        this.#direction = { ...direction };
+    }
+    /** An utterance is no longer wanted. */
+    cancel(index) {
+        if (this.#state === "open")
+            this.#line?.send({ type: "cancel", utterance_index: index });
+    }
+    /** The loudspeaker plays: its pauses end no turn. */
+    ttsStarted(of) {
+        this.#tellTts("tts_started", "ts_start_ms", of);
+    }
+    ttsEnded(of) {
+        this.#tellTts("tts_play_ended", "ts_end_ms", of);
+    }
+    /** Shows a newer token: on the open connection, or to go on where one was asked for. */
+    authorize(token) {
+        this.#token = token;
+        if (this.#state === "open")
+            this.#line?.send({ type: "auth", token });
+        else if (this.#state === "locked")
+            this.#dial();
+    }
+    /** Tries at once instead of later: the network is back, or somebody asks for it. */
+    retry() {
+        if (this.#state === "reconnecting" && !this.#line)
+            this.#dial();
+    }
+    /** Ends the conversation; what is open gets its ending first. Resolves when all is over. */
+    async close() {
+        if (this.#isOver())
+            return this.#over();
+        this.end();
+        const line = this.#line;
+        if (this.#state !== "open" || !line)
+            return this.#finish("closed", null);
+        this.#setState("closing", "closed by this side");
+        this.#stopWait = this.#clock.after(CLOSE_MS, () => line.leave(1000, "no answer to session_close"));
+        this.#pump();
+        return this.#over();
+    }
+    async #over() {
+        while (this.#state !== "closed")
+            await this.once("state");
+    }
+    #dial() {
+        this.#stopWait();
+        this.#setState(this.#sessionId === null ? "connecting" : "reconnecting", "");
+        const url = this.#urls[this.#urlAt % this.#urls.length];
+        const line = new Line(this.#connect(url), () => this.#init(), {
+            opened: (ack) => this.#opened(ack),
+            heard: (message) => this.#heard(message),
+            ended: (end) => line === this.#line && this.#lost(end),
+        }, this.#clock);
+        this.#line = line;
+    }
+    async #init() {
+        const token = typeof this.#token === "function" ? await this.#token() : this.#token;
+        this.#lineDirection = this.#outbox.direction() ?? this.#direction;
+        return firstMessage(this.#o, this.#lineDirection, token, this.#resumeToken, this.#hearing.lastIndex);
+    }
+    #opened(ack) {
+        const again = this.#sessionId !== null;
+        const resumed = again && ack.session_id === this.#sessionId;
+        this.#sessionId = ack.session_id;
+        this.#resumeToken = ack.resume_token ?? null;
+        this.#heldUntil = 0;
+        this.#crowded = false;
+        let resent;
+        if (again && !resumed) {
+            this.#hearing.restart();
+            const { stale, givenUp } = this.#outbox.restart(this.#clock.now() - (this.#o.keepMs ?? 120_000));
+            for (const turn of stale)
+                this.#drop(0, turn.number, "stale");
+            for (const turn of givenUp)
+                this.#drop(0, turn.number, "memory");
+            resent = this.#outbox.pending;
+        }
+        else {
+            resent = this.#outbox.resume();
+        }
+        this.#hearing.opened(ack.next_index);
+        this.#setState("open", "");
+        const recovered = ack.recovered === true;
+        this.emit("opened", { sessionId: ack.session_id, traceId: ack.trace_id ?? "", again, resumed, recovered, resent });
+        this.#pump();
+    }
+    #heard(message) {
+        switch (message.type) {
+            case "audio_ack":
+                this.#outbox.ack(message.seq);
+                return this.#pump();
+            case "backpressure":
+                return this.#hold(message.action, message.resume_after_ms);
+            case "go_away": {
+                // Whatever it would still tell is told again by the next one.
+                this.#urlAt += 1;
+                const line = this.#line;
+                this.#line = null;
+                line?.leave(1000, "asked to go");
+                return this.#wait(Math.random() * GO_AWAY_MS, message.reason ?? "asked to go elsewhere", null);
+            }
+            case "auth_ack":
+                return this.emit("token", { expiresMs: message.expires_ms ?? null });
+            default:
+                this.#hearing.heard(message);
+                this.#pump();
+        }
+    }
+    #lost(end) {
+        this.#line = null;
+        this.#stopLook();
+        const code = end.refusal?.code ?? null;
+        const why = end.refusal?.message || end.reason || `the connection ended with ${end.code}`;
+        if (this.#state === "closing" || this.#state === "closed")
+            return this.#finish("closed", null);
+        if (end.code === 4001)
+            return this.#finish("another connection took the session over", "SESSION_SUPERSEDED");
+        if (end.openForMs >= GOOD_MS)
+            this.#backoff.reset();
+        if (code === "UNAUTHORIZED" && typeof this.#token !== "function")
+            return this.#setState("locked", why, code);
+        if (code !== null && end.openForMs === 0) {
+            const { message, details, retry_after_ms: retry } = end.refusal;
+            const fatal = FATAL.has(code);
+            this.emit("problem", { code, message, retryAfterMs: retry ?? null, details: details ?? null, fatal });
+            if (fatal)
+                return this.#finish(why, code);
+            // There is nothing to go on with: a new session it is.
+            if (code === "INVALID_SESSION" || code === "SESSION_CLOSED")
+                this.#resumeToken = null;
+        }
+        this.#urlAt += 1;
+        this.#wait(this.#backoff.next(end.retryAfterMs), why, code);
+    }
+    #wait(ms, why, code) {
+        this.#stopWait = this.#clock.after(ms, () => this.#dial());
+        this.#setState(this.#sessionId === null ? "connecting" : "reconnecting", why, code, ms);
+    }
+    /** Sends what may be sent. */
+    #pump() {
+        while ((this.#state === "open" || this.#state === "closing") && this.#line) {
+            const wait = this.#heldUntil - this.#clock.now();
+            if (wait > 0)
+                return this.#look(wait);
+            if (this.#isCrowded(this.#line.buffered))
+                return this.#look(LOOK_AGAIN_MS);
+            const piece = this.#outbox.next();
+            if (!piece)
+                return this.#sayGoodbye(this.#line);
+            const { seq, audio, final, turn } = piece;
+            const { src, tgt } = turn.direction;
+            if (src !== this.#lineDirection.src || tgt !== this.#lineDirection.tgt) {
+                this.#lineDirection = turn.direction;
+                this.#line.send({ type: "set_languages", src_lang: src, tgt_lang: tgt });
+            }
+            turn.firstIndex ??= this.#hearing.nextIndex;
+            this.#line.send(this.#line.binary ? audioFrame(seq, audio, final, this.#clock.now() - turn.beganAt) : audioChunk(seq, audio, final));
+        }
+    }
+    /** Once all that was said is safe. */
+    #sayGoodbye(line) {
+        if (this.#state !== "closing" || this.#saidGoodbye || this.#outbox.pending > 0)
+            return;
+        this.#saidGoodbye = true;
+        line.send({ type: "session_close", reason: "user" });
+    }
+    #look(ms) {
+        this.#stopLook();
+        this.#stopLook = this.#clock.after(ms, () => this.#pump());
+    }
+    #isCrowded(buffered) {
+        const most = this.#o.socketBytes ?? 256 << 10;
+        const now = buffered > (this.#crowded ? most / 2 : most);
+        if (now !== this.#crowded) {
+            this.#crowded = now;
+            this.emit("backpressure", { source: "socket", action: now ? "PAUSE" : "RESUME", resumeAfterMs: null });
+        }
+        return now;
+    }
+    #hold(action, resumeAfterMs) {
+        this.emit("backpressure", { source: "scheduler", action, resumeAfterMs: resumeAfterMs ?? null });
+        // Who only says less need not stop: the pace of speech is what it is, and the rest is what goes again.
+        this.#heldUntil = this.#clock.now() + (resumeAfterMs ?? HELD_MS);
+        this.#pump();
+    }
+    #tellTts(type, stamp, of) {
+        if (this.#state !== "open")
+            return;
+        this.#line?.send({ type, ...(of && { trace_id: of.traceId, group_id: of.groupId }), [stamp]: this.#clock.now() });
+    }
+    #drop(bytes, turn, reason) {
+        this.emit("dropped", { bytes, turn, reason });
+        return false;
+    }
+    #isOver() {
+        return this.#state === "closing" || this.#state === "closed";
+    }
+    #finish(why, code) {
+        this.#stopWait();
+        this.#stopLook();
+        const line = this.#line;
+        this.#line = null;
+        line?.leave(1000, why);
+        if (this.#state === "closed")
+            return;
+        for (const turn of this.#outbox.turns)
+            this.#drop(0, turn.number, "closed");
+        this.#setState("closed", why, code);
+    }
+    #setState(state, why, code = null, retryInMs = null) {
+        this.#state = state;
+        this.emit("state", { state, attempt: this.#backoff.attempts, retryInMs, why, code });
+    }
+}

@@ -1,0 +1,120 @@
+// The two halves of the table: what each person sees, and the button that is held, tapped or pressed by a key.
+
+import { fillPicker, nameOf, speakWord, textDirection } from "./languages.js";
+import { t, translate } from "./words.js";
+
+// Shorter is a tap: then the turn ends by itself when nobody speaks any more.
+const TAP_MS = 350;
+
+export class Side {
+  constructor(name, on) {
+    this.name = name;
+    this.root = document.getElementById(`side-${name}`);
+    this.root.append(document.getElementById("side").content.cloneNode(true));
+    this.part = Object.fromEntries([...this.root.querySelectorAll("[data-part]")].map((node) => [node.dataset.part, node]));
+    this.language = "en";
+    this.doing = "idle";
+    this.part.language.id = `lang-${name}`;
+    this.part.language.addEventListener("change", () => on.choose(this, this.part.language.value));
+    this.listen(on);
+  }
+
+  // Pointer, key, and the click of a screen reader, which is neither.
+  listen(on) {
+    const button = this.part.talk;
+    let downAt = null;
+    let handled = 0;
+    const down = () => {
+      if (downAt !== null) return;
+      handled = performance.now();
+      if (this.isOn) {
+        downAt = -1;
+        return on.stop(this);
+      }
+      downAt = handled;
+      on.start(this, "release");
+    };
+    const up = () => {
+      if (downAt === null) return;
+      handled = performance.now();
+      const held = downAt >= 0 ? handled - downAt : -1;
+      downAt = null;
+      if (held >= TAP_MS) on.stop(this);
+      else if (held >= 0) on.letGo(this);
+    };
+    button.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0) return;
+      // The finger may slide off the button and still holds it.
+      try { button.setPointerCapture(event.pointerId); } catch { /* it is gone already */ }
+      down();
+    });
+    for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) button.addEventListener(end, up);
+    button.addEventListener("contextmenu", (event) => event.preventDefault());
+    const isKey = (event) => event.key === " " || event.key === "Enter";
+    button.addEventListener("keydown", (event) => {
+      if (!isKey(event)) return;
+      event.preventDefault();
+      if (!event.repeat) down();
+    });
+    button.addEventListener("keyup", (event) => {
+      if (!isKey(event)) return;
+      event.preventDefault();
+      up();
+    });
+    button.addEventListener("blur", up);
+    button.addEventListener("click", () => {
+      if (performance.now() - handled < 600) return;
+      down();
+      up();
+    });
+  }
+
+  get isOn() { return this.doing === "listening" || this.doing === "waiting"; }
+
+  fill(served) {
+    fillPicker(this.part.language, served, this.language);
+  }
+
+  // In the words of the page, and on the button in those of whoever speaks.
+  draw() {
+    translate(this.root);
+    const { part, language } = this;
+    part.who.textContent = `${t(`side.${this.name}`)}: `;
+    part.verb.textContent = speakWord(language);
+    part.verb.lang = language;
+    part.talk.setAttribute("aria-label", `${speakWord(language)} (${nameOf(language)})`);
+    part.translation.lang = part.own.lang = language;
+    part.translation.dir = part.own.dir = textDirection(language);
+    part.translation.dataset.hint = t("hint.other");
+    part.own.dataset.hint = t("hint");
+    part.doing.textContent = this.doing === "idle" ? "" : t(this.doing);
+    part.talk.setAttribute("aria-pressed", String(this.isOn));
+    this.root.dataset.doing = this.doing;
+  }
+
+  do(what) {
+    this.doing = what;
+    if (!this.isOn) this.level(0);
+    this.draw();
+  }
+
+  // From 0 to 1, as a ring around the button.
+  level(value) {
+    this.part.talk.style.setProperty("--level", value.toFixed(3));
+  }
+
+  own(text, isSettled) {
+    this.part.own.textContent = text;
+    this.part.own.classList.toggle("settled", isSettled);
+    this.trouble("");
+  }
+
+  translation(text) {
+    this.part.translation.textContent = text;
+  }
+
+  trouble(text) {
+    this.part.trouble.textContent = text;
+    this.part.trouble.hidden = text === "";
+  }
+}

@@ -1,0 +1,81 @@
+// Every word of the page, in English and Chinese, and how times are written.
+
+const WORDS = {
+  en: {
+    "skip": "Skip to the buttons", "lang": "Language of this page", "theme": "Theme", "theme.auto": "As the system has it", "theme.light": "Light", "theme.dark": "Dark",
+    "middle": "How we talk", "swap": "Swap the two languages", "auto": "Hands-free", "auto.how": "The microphone stays on. Who falls silent passes the turn to the other person.", "flip": "Face to face",
+    "side.a": "Me", "side.b": "The person opposite", "speaks": "Speaks", "served": "Served now", "others": "Other languages",
+    "talk": "Speak", "talk.how": "Hold while you speak, or tap once and just stop talking.",
+    "listening": "Listening…", "waiting": "Speak now…", "translating": "Translating…", "playing": "Speaking…", "idle": "",
+    "hint": "Hold the button and speak.", "hint.other": "The translation appears here.",
+    "state.connecting": "Connecting…", "state.open": "Ready", "state.reconnecting": "Reconnecting…", "state.locked": "Token needed", "state.closing": "Ending…", "state.closed": "Ended", "state.idle": "Starting…",
+    "banner.lost": "The connection is lost. Go on: what you say is kept and translated when it is back.", "banner.never": "The scheduler does not answer. Trying again…", "banner.closed": "This conversation is over: {why} Reload the page to begin a new one.",
+    "again": "Connected again. Nothing was lost.", "again.new": "Connected again, in a new conversation. What was open is said once more.",
+    "no.nodes": "Nobody translates at the moment: no node is connected. Start one, for example:", "no.pair": "Nobody serves {pair} now. Choose other languages, or wait until a node for it is there.",
+    "mic.insecure": "Browsers give the microphone only to pages of this machine or over HTTPS. Open this page by https, or as localhost.", "mic.refused": "The microphone is not allowed. Allow it for this page in the browser's settings, then press again.",
+    "mic.missing": "There is no microphone. Plug one in, then press again.", "mic.busy": "Another program has the microphone. Close it, then press again.", "mic.failed": "The microphone does not work: {why}", "mic.none": "Nothing was heard. Speak up, or closer to the microphone.",
+    "missing.silence_detected": "Nothing was said.", "missing.gap_timeout": "No answer in time. Please say it again.", "missing.no_capable_node": "Nobody serves {pair} now.", "missing.all_nodes_busy": "All translators are busy. Please say it again.",
+    "missing.job_failed": "The translation failed. Please say it again.", "missing.cancelled": "Given up.", "missing.dependency_down": "The scheduler's store is out of reach. Please say it again.", "missing.draining": "The scheduler stops. Please say it again.", "missing.other": "No translation: {why}",
+    "dropped.memory": "Too much waits to be sent: the last words were not kept.", "dropped.stale": "What was said long ago is not said again.", "dropped.scheduler": "The scheduler could not take the last words.", "dropped.closed": "The conversation is over: this was not sent.",
+    "busy": "The connection is slow: what you say is sent a little later.", "sound.failed": "The translation could not be played: {why}",
+    "past": "What was said", "past.empty": "Nothing yet.", "past.clear": "Clear", "past.replay": "Play again", "past.took": "{time} after the last word", "past.took.note": "Time from the last word to the translation", "past.played": "played",
+    "token.title": "Show a token", "token.label": "Token", "token.go": "Open", "token.how": "Whoever has the signing key makes one, good for an hour:", "token.kept": "It stays in the memory of this page, and is gone when you close or reload it.",
+    "token.needed": "This scheduler asks who you are before it listens.", "token.wrong": "This token is not good here.", "token.expired": "The token has expired. Show a newer one to go on.", "token.role": "This is a good token, but no speaker's.",
+  },
+  zh: {
+    "skip": "跳到按钮", "lang": "页面语言", "theme": "主题", "theme.auto": "跟随系统", "theme.light": "浅色", "theme.dark": "深色",
+    "middle": "对话方式", "swap": "交换两种语言", "auto": "免按", "auto.how": "麦克风保持开启。一方停下来，就轮到另一方。", "flip": "面对面",
+    "side.a": "我", "side.b": "对面的人", "speaks": "说", "served": "现在可用", "others": "其他语言",
+    "talk": "说话", "talk.how": "按住说话；或点一下，说完停下即可。",
+    "listening": "正在听…", "waiting": "请说话…", "translating": "正在翻译…", "playing": "正在播放…", "idle": "",
+    "hint": "按住按钮说话。", "hint.other": "译文显示在这里。",
+    "state.connecting": "正在连接…", "state.open": "就绪", "state.reconnecting": "正在重新连接…", "state.locked": "需要令牌", "state.closing": "正在结束…", "state.closed": "已结束", "state.idle": "正在启动…",
+    "banner.lost": "连接已断开。请继续说：内容会保留，恢复后翻译。", "banner.never": "调度器没有应答，正在重试…", "banner.closed": "对话已结束：{why} 刷新页面可重新开始。",
+    "again": "已重新连接，没有丢失内容。", "again.new": "已重新连接，这是新的对话；未完成的内容会再说一次。",
+    "no.nodes": "现在无人翻译：没有节点连接。可以启动一个，例如：", "no.pair": "现在没有节点提供 {pair}。请选择其他语言，或等待节点上线。",
+    "mic.insecure": "浏览器只允许本机或 HTTPS 页面使用麦克风。请用 https 或 localhost 打开本页。", "mic.refused": "麦克风未被允许。请在浏览器设置中允许本页使用，然后再按一次。",
+    "mic.missing": "没有麦克风。请接上后再按一次。", "mic.busy": "麦克风被其他程序占用。请关闭它，然后再按一次。", "mic.failed": "麦克风无法使用：{why}", "mic.none": "没有听到声音。请大声些，或靠近麦克风。",
+    "missing.silence_detected": "没有说话。", "missing.gap_timeout": "没有及时得到结果，请再说一次。", "missing.no_capable_node": "现在没有节点提供 {pair}。", "missing.all_nodes_busy": "翻译节点都在忙，请再说一次。",
+    "missing.job_failed": "翻译失败，请再说一次。", "missing.cancelled": "已放弃。", "missing.dependency_down": "调度器的存储无法访问，请再说一次。", "missing.draining": "调度器正在停止，请再说一次。", "missing.other": "没有译文：{why}",
+    "dropped.memory": "等待发送的内容太多，最后的话没有保留。", "dropped.stale": "很久以前说的话不再重复。", "dropped.scheduler": "调度器无法接收最后的话。", "dropped.closed": "对话已结束，这句话没有发送。",
+    "busy": "连接较慢，您说的话会稍后发送。", "sound.failed": "译文无法播放：{why}",
+    "past": "对话记录", "past.empty": "还没有内容。", "past.clear": "清空", "past.replay": "再放一次", "past.took": "说完后 {time}", "past.took.note": "从最后一个字到译文的时间", "past.played": "已播放",
+    "token.title": "请出示令牌", "token.label": "令牌", "token.go": "打开", "token.how": "由持有签名密钥的人生成，有效期一小时：", "token.kept": "令牌只保存在本页内存中，刷新或关闭页面后即消失。",
+    "token.needed": "调度器需要先确认您的身份。", "token.wrong": "此令牌在这里无效。", "token.expired": "令牌已过期，请出示新的令牌。", "token.role": "令牌有效，但不是说话者的令牌。",
+  },
+};
+
+let lang = "en";
+
+export const language = () => lang;
+
+export function setLanguage(wanted) {
+  lang = WORDS[wanted] ? wanted : "en";
+  document.documentElement.lang = lang === "zh" ? "zh-CN" : "en";
+}
+
+export function t(key, values = {}) {
+  const text = WORDS[lang][key] ?? WORDS.en[key] ?? key;
+  return text.replace(/\{(\w+)\}/g, (all, name) => values[name] ?? all);
+}
+
+export const has = (key) => key in WORDS.en;
+
+// Every element that has a word or a label gets it in the language of the page.
+export function translate(root = document) {
+  for (const node of root.querySelectorAll("[data-word]")) node.textContent = t(node.dataset.word);
+  for (const node of root.querySelectorAll("[data-label]")) {
+    node.setAttribute("aria-label", t(node.dataset.label));
+    if (node.tagName === "BUTTON") node.title = t(node.dataset.label);
+  }
+}
+
+export function span(ms) {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  return `${(ms / 1000).toLocaleString(lang === "zh" ? "zh-CN" : "en", { maximumFractionDigits: 1 })} s`;
+}
+
+export function clock(ms) {
+  const parts = { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
+  return new Date(ms).toLocaleTimeString(lang === "zh" ? "zh-CN" : "en-GB", parts);
+}
