@@ -63,6 +63,8 @@ export interface Result extends OfUtterance {
   jobId: string;
   traceId: string;
   timings: Record<string, unknown>;
+  /** What else the node sent, as it did. */
+  extra: Record<string, unknown>;
 }
 
 export interface Missing extends OfUtterance {

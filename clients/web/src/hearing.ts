@@ -125,5 +125,6 @@ function content(message: TranslationResult): Omit<Result, "index" | "turn" | "d
     jobId: message.job_id ?? "",
     traceId: message.trace_id ?? "",
     timings: message.service_timings ?? {},
+    extra: message.extra ?? {},
   };
 }

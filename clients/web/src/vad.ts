@@ -36,6 +36,9 @@ const RISE_DB_PER_S = 4;
 const RISE_IN_SPEECH_DB_PER_S = 0.5;
 const FALL = 0.3;
 
+/** Nobody speaks so long without a gap between two sounds: what was never below is the noise of the room. */
+const GAPLESS_MS = 1_500;
+
 /** The loudness of samples from -1 to 1, in dB of full scale. */
 export function loudness(frame: Float32Array): number {
   if (frame.length === 0) return SILENT_DB;
@@ -56,6 +59,8 @@ export class Vad {
   /** Speech in a row before it counts, and silence in a row before it ends. */
   #loudMs = 0;
   #quietMs = 0;
+  /** The latest levels, for the lowest of them. */
+  #latest: number[] = [];
 
   constructor(options: VadOptions = {}) {
     this.#o = {
@@ -103,7 +108,10 @@ export class Vad {
     const noise = this.#noise ?? Math.min(level, -50);
     const rise = ((this.#speaking ? RISE_IN_SPEECH_DB_PER_S : RISE_DB_PER_S) * this.#o.frameMs) / 1000;
     const next = level < noise ? noise + (level - noise) * FALL : Math.min(level, noise + rise);
-    this.#noise = Math.max(-90, next);
+    this.#latest.push(level);
+    const isLong = this.#latest.length > GAPLESS_MS / this.#o.frameMs;
+    if (isLong) this.#latest.shift();
+    this.#noise = Math.max(-90, next, isLong ? Math.min(...this.#latest) : -90);
     return this.#noise;
   }
 }

@@ -240,6 +240,8 @@ pub struct Delivery<R> {
     pub turn: TurnId,
     /// Which part of it.
     pub part_index: u32,
+    /// The last piece of its speech, when it came in pieces.
+    pub last_seq: Option<u32>,
     /// How it ended.
     pub ending: Ending<R>,
     /// It was sent on an earlier connection, and the client did not see it there.

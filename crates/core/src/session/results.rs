@@ -315,6 +315,7 @@ impl<R> Window<R> {
                             client_index: open.client_index,
                             turn: open.turn.clone(),
                             part_index: open.part_index,
+                            last_seq: open.last_seq,
                             ending,
                             again: false,
                         };

@@ -557,14 +557,9 @@ impl Actor {
         }
     }
 
-    /// Notes that the client is told by another word that its speech is safe up to here, if that is
-    /// news.
-    pub(super) fn acked_to(&mut self, seq: u32) -> Option<u32> {
-        let news = Some(seq) > self.saving.told;
-        news.then(|| {
-            self.saving.told = Some(seq);
-            seq
-        })
+    /// Notes that the client is told by another word that its speech is safe up to here.
+    pub(super) fn acked_to(&mut self, seq: u32) {
+        self.saving.told = self.saving.told.max(Some(seq));
     }
 
     fn tell_acked(&mut self, acked: Option<u32>) {

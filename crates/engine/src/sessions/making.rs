@@ -63,8 +63,6 @@ pub(super) struct OpenJob {
     /// Not handed in yet: the part before it has no node yet, and this one is to follow it.
     held: Option<Box<JobSpec>>,
     deadline: Moment,
-    /// The last piece of its speech, if the client numbers them.
-    last_seq: Option<u32>,
     /// Some node was found for it.
     pub placed: bool,
     pub accepted: bool,
@@ -108,7 +106,6 @@ impl OpenJob {
             part_index: 0,
             held: None,
             deadline: Moment::ZERO,
-            last_seq: None,
             placed: true,
             accepted: true,
             over: false,
@@ -295,7 +292,6 @@ impl Actor {
                 part_index: utterance.part_index,
                 held: Some(Box::new(spec)),
                 deadline: utterance.deadline,
-                last_seq: utterance.seqs.map(|(_, last)| last),
                 placed: false,
                 accepted: false,
                 over: false,
@@ -452,7 +448,7 @@ impl Actor {
     }
 
     fn deliver(&mut self, delivery: Delivery<Answer>) {
-        let Delivery { key, client_index, turn, part_index, ending, again } = delivery;
+        let Delivery { key, client_index, turn, part_index, last_seq, ending, again } = delivery;
         let utterance_index = client_index.unwrap_or(key.index);
         let at = self.open.iter().position(|open| open.key == key);
         let mut open = at.and_then(|at| self.open.remove(at));
@@ -472,7 +468,7 @@ impl Actor {
         if let Some(open) = &open {
             metrics.ending_seconds.observe(open.cut_at.elapsed().as_secs_f64());
         }
-        let audio_ack = open.as_ref().and_then(|open| self.acked_by_ending(open));
+        let audio_ack = self.acked_by_ending(key, last_seq);
         match ending {
             Ending::Result(answer) => {
                 if let Some(open) = &open {
@@ -497,10 +493,11 @@ impl Actor {
 
     /// What an ending acknowledges by itself, whether or not the store knows it yet. The two must not
     /// come apart: a client that saw the ending and sent the speech again would hear it twice.
-    fn acked_by_ending(&mut self, open: &OpenJob) -> Option<u32> {
-        let others = self.open.iter().any(|other| other.key.index == open.key.index);
-        let last = open.last_seq.filter(|_| self.supports.audio_ack && !others)?;
-        self.acked_to(last)
+    fn acked_by_ending(&mut self, key: ResultKey, last_seq: Option<u32>) -> Option<u32> {
+        let others = self.open.iter().any(|other| other.key.index == key.index);
+        let last = last_seq.filter(|_| self.supports.audio_ack && !others)?;
+        self.acked_to(last);
+        Some(last)
     }
 
     /// Remembers what was said, and tells of the last steps.
