@@ -34,6 +34,8 @@ export class Session extends Emitter<SessionEvents> {
   readonly #hearing: Hearing;
   #state: State = "idle";
   #line: Line | null = null;
+  /** One that is being left: what it still tells counts until the next one is there. */
+  #former: Line | null = null;
   #direction: Direction;
   /** What the scheduler takes the next piece for. */
   #lineDirection: Direction;
@@ -163,7 +165,7 @@ export class Session extends Emitter<SessionEvents> {
     const url = this.#urls[this.#urlAt % this.#urls.length]!;
     const line: Line = new Line(this.#connect(url), () => this.#init(), {
       opened: (ack) => this.#opened(ack),
-      heard: (message) => this.#heard(message),
+      heard: (message) => (line === this.#line ? this.#heard(message) : this.#heardLate(message)),
       ended: (end) => line === this.#line && this.#lost(end),
     }, this.#clock);
     this.#line = line;
@@ -176,6 +178,8 @@ export class Session extends Emitter<SessionEvents> {
   }
 
   #opened(ack: SessionInitAck): void {
+    this.#former?.leave(1000, "another connection is there");
+    this.#former = null;
     const again = this.#sessionId !== null;
     const resumed = again && ack.session_id === this.#sessionId;
     this.#sessionId = ack.session_id;
@@ -207,11 +211,10 @@ export class Session extends Emitter<SessionEvents> {
       case "backpressure":
         return this.#hold(message.action, message.resume_after_ms);
       case "go_away": {
-        // Whatever it would still tell is told again by the next one.
         this.#urlAt += 1;
-        const line = this.#line;
+        this.#former?.leave(1000, "asked to go");
+        this.#former = this.#line;
         this.#line = null;
-        line?.leave(1000, "asked to go");
         return this.#wait(Math.random() * GO_AWAY_MS, message.reason ?? "asked to go elsewhere", null);
       }
       case "auth_ack":
@@ -220,6 +223,12 @@ export class Session extends Emitter<SessionEvents> {
         this.#hearing.heard(message);
         this.#pump();
     }
+  }
+
+  /** From an instance that stops: speech that is safe, and endings. Both may be told again by the next one. */
+  #heardLate(message: FromScheduler): void {
+    if (message.type === "audio_ack") this.#outbox.ack(message.seq);
+    else if ("utterance_index" in message) this.#hearing.heard(message);
   }
 
   #lost(end: LineEnd): void {
@@ -313,9 +322,9 @@ export class Session extends Emitter<SessionEvents> {
   #finish(why: string, code: string | null): void {
     this.#stopWait();
     this.#stopLook();
-    const line = this.#line;
-    this.#line = null;
-    line?.leave(1000, why);
+    const lines = [this.#line, this.#former];
+    this.#line = this.#former = null;
+    for (const line of lines) line?.leave(1000, why);
     if (this.#state === "closed") return;
     for (const turn of this.#outbox.turns) this.#drop(0, turn.number, "closed");
     this.#setState("closed", why, code);

@@ -251,16 +251,26 @@ test("a close that says when to come back is heard too", async () => {
   assert.equal(sockets.length, 2);
 });
 
-test("an instance that stops is left at once for another one", async () => {
+test("an instance that stops is left at once for another one, and heard until that one answers", async () => {
   const stage = await opened();
-  stage.session.say(bytes(1));
-  await stage.sockets[0].says({ type: "go_away", deadline_ms: 32_000, reason: "the instance is stopping" });
-  assert.equal(stage.session.state, "reconnecting");
-  assert.equal(stage.sockets[0].closed, 1000);
+  const { session, sockets } = stage;
+  session.say(bytes(1));
+  session.end();
+  session.say(bytes(2));
+  await sockets[0].says({ type: "go_away", deadline_ms: 32_000, reason: "the instance is stopping" });
+  assert.equal(session.state, "reconnecting");
+  await sockets[0].says({ type: "audio_ack", seq: 1 });
+  await sockets[0].says(result(0, { audio_ack: 1 }));
+  assert.equal(stage.of("result").length, 1);
   await stage.clock.pass(301);
-  assert.equal(stage.sockets[1].url, "ws://two/ws/session");
+  assert.equal(sockets[1].url, "ws://two/ws/session");
+  assert.equal(sockets[0].closed, null, "not before the other one is there");
   await stage.accept({ recovered: true });
-  assert.equal(audio(stage.sockets[1]), "0");
+  assert.equal(sockets[1].of("session_init")[0].last_index, 0);
+  assert.equal(sockets[0].closed, 1000);
+  assert.equal(audio(sockets[1]), "2");
+  await sockets[0].says(result(1));
+  assert.equal(stage.of("result").length, 1, "what was left is not heard any more");
 });
 
 test("a wrong token waits for another one, and then the session goes on", async () => {

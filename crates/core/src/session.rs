@@ -346,7 +346,11 @@ impl<R: Clone> Session<R> {
             self.window.tell(out);
         }
         self.acknowledge(out);
-        let over = if self.connected { self.window.len() == 0 } else { !self.window.waits() };
+        let over = match (self.connected, self.phase) {
+            // What ended while the client is on its way to another instance goes there with it.
+            (true, _) | (false, Phase::Draining) => self.window.len() == 0,
+            (false, _) => !self.window.waits(),
+        };
         if self.phase != Phase::Open && over {
             self.phase = Phase::Closed;
             for timer in [Timer::Pause, Timer::Deadline, Timer::Resume] {

@@ -74,3 +74,26 @@ pub async fn a_drained_session_goes_on_elsewhere(on: On) {
     is_result(&client.ending().await.unwrap(), 1);
     super::finish(other, client).await;
 }
+
+/// The client goes at once, as it is asked to, and its translation comes before it is there.
+pub async fn what_ends_between_two_instances_is_heard_at_the_second(on: On) {
+    let other = TestApp::start(on, calm()).await;
+    let app = TestApp::over(other.engine.store().clone(), "test-2", calm()).await;
+    let mut node = node(&app, "a").await;
+    let mut client = speaker(&app).await;
+    client.marked_sentence(mark(0), 200).await.unwrap();
+    let assign = take(&mut node).await;
+    client.next_of("audio_ack").await.unwrap();
+    let url = other.ws("/ws/session");
+    let stopping = tokio::spawn(app.stop());
+    client.next_of("go_away").await.unwrap();
+    client.close(1000, "").await.unwrap();
+    node.result(&assign, "first").await.unwrap();
+    node.next_of("result_ack").await.unwrap();
+    client.options_mut().url = url;
+    let ack = client.resume().await.unwrap();
+    assert_eq!(ack.recovered, Some(true));
+    is_result(&client.ending().await.unwrap(), 0);
+    stopping.await.unwrap();
+    super::finish(other, client).await;
+}

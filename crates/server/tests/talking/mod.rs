@@ -100,6 +100,7 @@ macro_rules! conversations {
                 a_drain_ends_what_was_said_and_closes,
                 a_draining_instance_opens_nothing,
                 a_drained_session_goes_on_elsewhere,
+                what_ends_between_two_instances_is_heard_at_the_second,
             }
         }
     };

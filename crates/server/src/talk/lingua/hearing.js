@@ -108,5 +108,6 @@ function content(message) {
         jobId: message.job_id ?? "",
         traceId: message.trace_id ?? "",
         timings: message.service_timings ?? {},
+        extra: message.extra ?? {},
     };
 }

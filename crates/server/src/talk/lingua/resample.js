@@ -7,25 +7,23 @@ const FINE = 512;
 export class Resampler {
     from;
     to;
-    #step;
     #reach;
     /** One side of the kernel. */
     #kernel;
-    /** Input that is still needed, and where in it the next output lies. */
+    /** Input that is still needed, how much before it is gone, and how much was put out. Counted, since sums drift. */
     #rest;
-    #at;
+    #gone = 0;
+    #made = 0;
     constructor(from, to = 16_000) {
         if (!(from >= 4_000 && from <= 384_000 && to >= 4_000))
             throw new RangeError(`no rate: ${from}`);
         this.from = from;
         this.to = to;
-        this.#step = from / to;
         // Going down, what the new rate cannot hold is filtered out; a little room for the slope.
         const cutoff = Math.min(1, to / from) * 0.94;
         this.#reach = Math.ceil(CROSSINGS / cutoff);
         this.#kernel = Float32Array.from({ length: this.#reach * FINE + 2 }, (_, i) => kernel(i / FINE, this.#reach, cutoff));
         this.#rest = new Float32Array(this.#reach);
-        this.#at = this.#reach;
     }
     /** The samples that can be said for certain by now. */
     push(block) {
@@ -34,14 +32,15 @@ export class Resampler {
         const input = new Float32Array(this.#rest.length + block.length);
         input.set(this.#rest);
         input.set(block, this.#rest.length);
-        const ready = Math.max(0, Math.ceil((input.length - this.#reach - this.#at) / this.#step));
+        const place = (n) => this.#reach + ((this.#made + n) * this.from) / this.to - this.#gone;
+        const ready = Math.max(0, Math.ceil((input.length - this.#reach - place(0)) / (this.from / this.to)));
         const output = new Float32Array(ready);
         for (let i = 0; i < ready; i += 1)
-            output[i] = this.#sample(input, this.#at + i * this.#step);
-        const next = this.#at + ready * this.#step;
-        const drop = Math.max(0, Math.min(input.length, Math.floor(next) - this.#reach));
+            output[i] = this.#sample(input, place(i));
+        const drop = Math.max(0, Math.min(input.length, Math.floor(place(ready)) - this.#reach));
         this.#rest = input.slice(drop);
-        this.#at = next - drop;
+        this.#gone += drop;
+        this.#made += ready;
         return output;
     }
     /** What is still inside, with silence behind it. */

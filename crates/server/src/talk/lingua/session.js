@@ -26,6 +26,8 @@ export class Session extends Emitter {
     #hearing;
     #state = "idle";
     #line = null;
+    /** One that is being left: what it still tells counts until the next one is there. */
+    #former = null;
     #direction;
     /** What the scheduler takes the next piece for. */
     #lineDirection;
@@ -150,7 +152,7 @@ export class Session extends Emitter {
         const url = this.#urls[this.#urlAt % this.#urls.length];
         const line = new Line(this.#connect(url), () => this.#init(), {
             opened: (ack) => this.#opened(ack),
-            heard: (message) => this.#heard(message),
+            heard: (message) => (line === this.#line ? this.#heard(message) : this.#heardLate(message)),
             ended: (end) => line === this.#line && this.#lost(end),
         }, this.#clock);
         this.#line = line;
@@ -161,6 +163,8 @@ export class Session extends Emitter {
         return firstMessage(this.#o, this.#lineDirection, token, this.#resumeToken, this.#hearing.lastIndex);
     }
     #opened(ack) {
+        this.#former?.leave(1000, "another connection is there");
+        this.#former = null;
         const again = this.#sessionId !== null;
         const resumed = again && ack.session_id === this.#sessionId;
         this.#sessionId = ack.session_id;
@@ -194,11 +198,10 @@ export class Session extends Emitter {
             case "backpressure":
                 return this.#hold(message.action, message.resume_after_ms);
             case "go_away": {
-                // Whatever it would still tell is told again by the next one.
                 this.#urlAt += 1;
-                const line = this.#line;
+                this.#former?.leave(1000, "asked to go");
+                this.#former = this.#line;
                 this.#line = null;
-                line?.leave(1000, "asked to go");
                 return this.#wait(Math.random() * GO_AWAY_MS, message.reason ?? "asked to go elsewhere", null);
             }
             case "auth_ack":
@@ -207,6 +210,13 @@ export class Session extends Emitter {
                 this.#hearing.heard(message);
                 this.#pump();
         }
+    }
+    /** From an instance that stops: speech that is safe, and endings. Both may be told again by the next one. */
+    #heardLate(message) {
+        if (message.type === "audio_ack")
+            this.#outbox.ack(message.seq);
+        else if ("utterance_index" in message)
+            this.#hearing.heard(message);
     }
     #lost(end) {
         this.#line = null;
@@ -300,9 +310,10 @@ export class Session extends Emitter {
     #finish(why, code) {
         this.#stopWait();
         this.#stopLook();
-        const line = this.#line;
-        this.#line = null;
-        line?.leave(1000, why);
+        const lines = [this.#line, this.#former];
+        this.#line = this.#former = null;
+        for (const line of lines)
+            line?.leave(1000, why);
         if (this.#state === "closed")
             return;
         for (const turn of this.#outbox.turns)

@@ -4,6 +4,8 @@ const SILENT_DB = -100;
 const RISE_DB_PER_S = 4;
 const RISE_IN_SPEECH_DB_PER_S = 0.5;
 const FALL = 0.3;
+/** Nobody speaks so long without a gap between two sounds: what was never below is the noise of the room. */
+const GAPLESS_MS = 1_500;
 /** The loudness of samples from -1 to 1, in dB of full scale. */
 export function loudness(frame) {
     if (frame.length === 0)
@@ -26,6 +28,8 @@ export class Vad {
     /** Speech in a row before it counts, and silence in a row before it ends. */
     #loudMs = 0;
     #quietMs = 0;
+    /** The latest levels, for the lowest of them. */
+    #latest = [];
     constructor(options = {}) {
         this.#o = {
             frameMs: 20, startDb: 12, stopDb: 7, minDb: -52, attackMs: 60, hangoverMs: 800,
@@ -70,7 +74,11 @@ export class Vad {
         const noise = this.#noise ?? Math.min(level, -50);
         const rise = ((this.#speaking ? RISE_IN_SPEECH_DB_PER_S : RISE_DB_PER_S) * this.#o.frameMs) / 1000;
         const next = level < noise ? noise + (level - noise) * FALL : Math.min(level, noise + rise);
-        this.#noise = Math.max(-90, next);
+        this.#latest.push(level);
+        const isLong = this.#latest.length > GAPLESS_MS / this.#o.frameMs;
+        if (isLong)
+            this.#latest.shift();
+        this.#noise = Math.max(-90, next, isLong ? Math.min(...this.#latest) : -90);
         return this.#noise;
     }
 }
