@@ -41,8 +41,10 @@ pub(crate) async fn languages(
     Extension(caller): Extension<Caller>,
 ) -> Answer<Json<LanguagesBody>> {
     let served = engine.served(&of_tenant(&caller)?);
-    let pair = |((src, tgt), speech): ((lingua_core::Lang, lingua_core::Lang), bool)| {
-        ServedPair { src: src.to_string(), tgt: tgt.to_string(), speech }
+    let pair = |((src, tgt), speech): ((lingua_core::Lang, lingua_core::Lang), bool)| ServedPair {
+        src: src.to_string(),
+        tgt: tgt.to_string(),
+        speech,
     };
     Ok(Json(LanguagesBody { pairs: served.into_iter().map(pair).collect() }))
 }
