@@ -166,7 +166,8 @@ impl Engine {
             if ready == 0 || profile.private || !theirs {
                 continue;
             }
-            for (src, tgt) in directions(&profile) {
+            // Nobody offers a language into itself, although it can be had.
+            for (src, tgt) in directions(&profile).into_iter().filter(|(src, tgt)| src != tgt) {
                 if served.len() < MAX_PAIRS || served.contains_key(&(src, tgt)) {
                     *served.entry((src, tgt)).or_default() |= profile.tts.serves(&tgt);
                 }

@@ -245,7 +245,8 @@ fn greet(
     let _ = writeln!(
         std::io::stdout(),
         "lingua {version} listens on {scheme}://{address} ({who})\nstore: {}\n\
-         next: open {scheme}://{admin}/dashboard, or lingua --help",
+         next: open {scheme}://{admin}/dashboard to look, {scheme}://{address}/talk to speak, or \
+         lingua --help",
         store.description
     );
 }

@@ -10,7 +10,7 @@ mod tokens;
 use std::time::Duration;
 
 use app::{On, TestApp, quick};
-use booth::{Booth, microphone};
+use booth::{Booth, CHINESE, ENGLISH, PARTIAL, microphone};
 use browser::Browser;
 use lingua_lab::NodeOptions;
 use process::Lingua;
@@ -82,9 +82,12 @@ async fn two_people_talk_and_see_and_hear_each_other() {
 
     // The one holds the button, with a finger.
     browser.hold("#side-a .talk", 2_600).await;
-    let translated =
-        "return document.querySelector('#side-b .translation').innerText === '第 0 句的中文译文'";
-    browser.until("it is translated", translated).await;
+    let shows = |side, (_, means): (&str, &str)| {
+        format!(
+            "return document.querySelector('#side-{side} .translation').innerText === {means:?}"
+        )
+    };
+    browser.until("it is translated", &shows('b', ENGLISH[0])).await;
     browser.picture("talk-playing").await;
     let rows = played(&browser, 1).await;
     assert_eq!((&rows[0]["src"], &rows[0]["tgt"]), (&json!("en"), &json!("zh")));
@@ -94,14 +97,12 @@ async fn two_people_talk_and_see_and_hear_each_other() {
     let seen = browser.run("return seen").await;
     let seen = seen.as_array().unwrap();
     let at = |words: &str| seen.iter().position(|shown| shown == words);
-    assert!(at("some words on the").unwrap() < at("heard 0 in en").unwrap(), "{seen:?}");
+    assert!(at(PARTIAL).unwrap() < at(ENGLISH[0].0).unwrap(), "{seen:?}");
 
     // The other one by the keyboard alone.
     browser.run("document.querySelector('#side-b .talk').focus()").await;
     browser.hold_key(SPACE, 2_600).await;
-    let translated =
-        "return document.querySelector('#side-a .translation').innerText === 'what 1 means in en'";
-    browser.until("it goes the other way", translated).await;
+    browser.until("it goes the other way", &shows('a', CHINESE[0])).await;
     let rows = played(&browser, 2).await;
     assert_eq!((&rows[0]["src"], &rows[1]["src"]), (&json!("zh"), &json!("en")), "newest first");
     assert!(number(&rows[0]["peak"]) > 0.3, "another form of speech: {rows:?}");
@@ -136,6 +137,7 @@ async fn two_people_talk_and_see_and_hear_each_other() {
             "return sent.filter((type) => type === 'tts_play_ended').length === 4",
         )
         .await;
+    browser.run("scrollTo(0, 0); document.activeElement.blur()").await;
     browser.picture("talk-light").await;
     browser.click("[data-do=theme][data-value=dark]").await;
     browser.picture("talk-dark").await;
@@ -345,15 +347,22 @@ async fn without_a_microphone_the_page_says_what_to_do() {
     let app = TestApp::start(On::Memory, quick()).await;
     let address = app.http("");
     let port = address.rsplit(':').next().unwrap().trim_end_matches('/').to_owned();
-    let refused = Browser::open_with(1100, 800, &["--deny-permission-prompts".to_owned()]).await;
-    refused.go(&app.http("/talk")).await;
-    refused.until("it is ready", READY).await;
-    refused.hold("#side-b .talk", 600).await;
-    let says = "return document.querySelector('#side-b .trouble').innerText.includes('The microphone is not allowed')";
-    refused.until("that it is refused", says).await;
-    refused.picture("talk-refused").await;
-    refused.is_calm().await;
-    drop(refused);
+    for (switches, words) in [
+        (&["--use-fake-device-for-media-stream", "--deny-permission-prompts"][..], "not allowed"),
+        (&["--use-fake-ui-for-media-stream"], "There is no microphone"),
+    ] {
+        let switches: Vec<String> = switches.iter().map(|&switch| switch.to_owned()).collect();
+        let browser = Browser::open_with(1100, 800, &switches).await;
+        browser.go(&app.http("/talk")).await;
+        browser.until("it is ready", READY).await;
+        browser.hold("#side-b .talk", 600).await;
+        let says = format!(
+            "return document.querySelector('#side-b .trouble').innerText.includes({words:?})"
+        );
+        browser.until(words, &says).await;
+        browser.picture("talk-refused").await;
+        browser.is_calm().await;
+    }
 
     // By a name that is not this machine's, without TLS.
     let rules = "--host-resolver-rules=MAP lingua.test 127.0.0.1".to_owned();

@@ -6,6 +6,11 @@ import { t, translate } from "./words.js";
 // Shorter is a tap: then the turn ends by itself when nobody speaks any more.
 const TAP_MS = 350;
 
+// Browsers give neither sound nor microphone before a first gesture, and of a finger only its going up is one.
+let isActive = false;
+for (const gesture of ["pointerup", "keydown", "click"]) addEventListener(gesture, () => (isActive = true), { capture: true, once: true });
+const mayStart = () => navigator.userActivation?.hasBeenActive ?? isActive;
+
 export class Side {
   constructor(name, on) {
     this.name = name;
@@ -23,8 +28,9 @@ export class Side {
   listen(on) {
     const button = this.part.talk;
     let downAt = null;
+    let isLate = false;
     let handled = 0;
-    const down = () => {
+    const down = (isGesture) => {
       if (downAt !== null) return;
       handled = performance.now();
       if (this.isOn) {
@@ -32,13 +38,18 @@ export class Side {
         return on.stop(this);
       }
       downAt = handled;
-      on.start(this, "release");
+      if (isGesture || mayStart()) on.start(this, "release");
+      else isLate = true;
     };
     const up = () => {
       if (downAt === null) return;
       handled = performance.now();
       const held = downAt >= 0 ? handled - downAt : -1;
       downAt = null;
+      if (isLate) {
+        isLate = false;
+        return on.start(this, "silence");
+      }
       if (held >= TAP_MS) on.stop(this);
       else if (held >= 0) on.letGo(this);
     };
@@ -46,7 +57,7 @@ export class Side {
       if (event.button !== 0) return;
       // The finger may slide off the button and still holds it.
       try { button.setPointerCapture(event.pointerId); } catch { /* it is gone already */ }
-      down();
+      down(event.pointerType === "mouse");
     });
     for (const end of ["pointerup", "pointercancel", "lostpointercapture"]) button.addEventListener(end, up);
     button.addEventListener("contextmenu", (event) => event.preventDefault());
@@ -54,7 +65,7 @@ export class Side {
     button.addEventListener("keydown", (event) => {
       if (!isKey(event)) return;
       event.preventDefault();
-      if (!event.repeat) down();
+      if (!event.repeat) down(true);
     });
     button.addEventListener("keyup", (event) => {
       if (!isKey(event)) return;
@@ -64,7 +75,7 @@ export class Side {
     button.addEventListener("blur", up);
     button.addEventListener("click", () => {
       if (performance.now() - handled < 600) return;
-      down();
+      down(true);
       up();
     });
   }

@@ -19,7 +19,7 @@ const WORDS = {
     "dropped.memory": "Too much waits to be sent: the last words were not kept.", "dropped.stale": "What was said long ago is not said again.", "dropped.scheduler": "The scheduler could not take the last words.", "dropped.closed": "The conversation is over: this was not sent.",
     "busy": "The connection is slow: what you say is sent a little later.", "sound.failed": "The translation could not be played: {why}",
     "past": "What was said", "past.empty": "Nothing yet.", "past.clear": "Clear", "past.replay": "Play again", "past.took": "{time} after the last word", "past.took.note": "Time from the last word to the translation", "past.played": "played",
-    "token.title": "Show a token", "token.label": "Token", "token.go": "Open", "token.how": "Whoever has the signing key makes one, good for an hour:", "token.kept": "It stays in the memory of this page, and is gone when you close or reload it.",
+    "token.title": "Show a token", "token.label": "Token", "token.go": "Open", "token.how": "Whoever has the signing key makes one, good for a quarter of an hour:", "token.kept": "It stays in the memory of this page, and is gone when you close or reload it.",
     "token.needed": "This scheduler asks who you are before it listens.", "token.wrong": "This token is not good here.", "token.expired": "The token has expired. Show a newer one to go on.", "token.role": "This is a good token, but no speaker's.",
   },
   zh: {
@@ -40,7 +40,7 @@ const WORDS = {
     "dropped.memory": "等待发送的内容太多，最后的话没有保留。", "dropped.stale": "很久以前说的话不再重复。", "dropped.scheduler": "调度器无法接收最后的话。", "dropped.closed": "对话已结束，这句话没有发送。",
     "busy": "连接较慢，您说的话会稍后发送。", "sound.failed": "译文无法播放：{why}",
     "past": "对话记录", "past.empty": "还没有内容。", "past.clear": "清空", "past.replay": "再放一次", "past.took": "说完后 {time}", "past.took.note": "从最后一个字到译文的时间", "past.played": "已播放",
-    "token.title": "请出示令牌", "token.label": "令牌", "token.go": "打开", "token.how": "由持有签名密钥的人生成，有效期一小时：", "token.kept": "令牌只保存在本页内存中，刷新或关闭页面后即消失。",
+    "token.title": "请出示令牌", "token.label": "令牌", "token.go": "打开", "token.how": "由持有签名密钥的人生成，有效期一刻钟：", "token.kept": "令牌只保存在本页内存中，刷新或关闭页面后即消失。",
     "token.needed": "调度器需要先确认您的身份。", "token.wrong": "此令牌在这里无效。", "token.expired": "令牌已过期，请出示新的令牌。", "token.role": "令牌有效，但不是说话者的令牌。",
   },
 };

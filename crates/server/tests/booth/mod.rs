@@ -12,8 +12,19 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 use lingua_lab::{FakeNode, NodeOptions};
 use serde_json::{Value, json};
 
+/// Words on the way.
+pub const PARTIAL: &str = "good mor";
+
 /// How long its speech is.
 pub const SPEECH_MS: u32 = 700;
+
+/// What somebody says and what it means, in the order of a conversation.
+pub const ENGLISH: [(&str, &str); 2] = [
+    ("Good morning. Where is the railway station?", "早上好。请问火车站在哪里？"),
+    ("Thank you. Is it open on Sundays?", "谢谢。星期天开门吗？"),
+];
+pub const CHINESE: [(&str, &str); 1] =
+    [("沿这条路走，大约十分钟。", "Go along this street, about ten minutes.")];
 
 /// What a job was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +64,7 @@ impl Booth {
                             bytes,
                         });
                         let _ = node.ack(&message).await;
-                        let _ = node.partial(&message, "some words on the").await;
+                        let _ = node.partial(&message, PARTIAL).await;
                         // A moment in which they are seen.
                         tokio::time::sleep(Duration::from_millis(400)).await;
                         let _ = node.about(&message, "job_result", answer(&message)).await;
@@ -80,17 +91,20 @@ impl Drop for Booth {
 fn answer(job: &Value) -> Value {
     let (src, tgt) = (job["src_lang"].as_str().unwrap(), job["tgt_lang"].as_str().unwrap());
     let index = &job["utterance_index"];
+    let n = usize::try_from(index.as_u64().unwrap()).unwrap() / 2;
+    let (heard, means) = match (src, tgt) {
+        ("en", "zh") => ENGLISH[n % ENGLISH.len()],
+        ("zh", "en") => CHINESE[n % CHINESE.len()],
+        _ => ("something", "something else"),
+    };
     let (speech, format) = match tgt {
         "zh" => (pcm16(&tone(SPEECH_MS, 16_000), 16_000).split_off(44), "pcm16"),
         _ => (pcm16(&tone(SPEECH_MS, 22_050), 22_050), "wav"),
     };
     json!({
         "success": true,
-        "text_asr": format!("heard {index} in {src}"),
-        "text_translated": match tgt {
-            "zh" => format!("第 {index} 句的中文译文"),
-            _ => format!("what {index} means in {tgt}"),
-        },
+        "text_asr": heard,
+        "text_translated": means,
         "tts_audio": BASE64.encode(speech),
         "tts_format": format,
         "utterance_index": index,

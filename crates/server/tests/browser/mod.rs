@@ -23,6 +23,7 @@ pub struct Browser {
     address: SocketAddr,
     client: HttpClient,
     session: String,
+    phone: bool,
     _turn: tokio::sync::MutexGuard<'static, ()>,
 }
 
@@ -59,7 +60,7 @@ impl Browser {
         }}});
         let made = client.post("/session", &wanted).await.unwrap().ok().unwrap();
         let session = made["value"]["sessionId"].as_str().unwrap().to_owned();
-        Browser { driver, address, client, session, _turn: turn }
+        Browser { driver, address, client, session, phone: width < 600, _turn: turn }
     }
 
     async fn tell(&self, what: &str, body: Value) -> Value {
@@ -118,7 +119,7 @@ impl Browser {
         self.tell(&format!("element/{element}/click"), json!({})).await;
     }
 
-    /// Holds a button down for so long, as a finger does.
+    /// Holds a button down for so long: on a phone with a finger, else with a mouse.
     pub async fn hold(&self, selector: &str, ms: u64) {
         let element = self.element(selector).await;
         let origin = json!({ "element-6066-11e4-a52e-4f735466cecf": element });
@@ -128,7 +129,9 @@ impl Browser {
             { "type": "pause", "duration": ms },
             { "type": "pointerUp", "button": 0 },
         ]);
-        let finger = json!({ "type": "pointer", "id": "finger", "actions": actions });
+        let touch = json!({ "pointerType": if self.phone { "touch" } else { "mouse" } });
+        let finger =
+            json!({ "type": "pointer", "id": "finger", "parameters": touch, "actions": actions });
         self.tell("actions", json!({ "actions": [finger] })).await;
     }
 
