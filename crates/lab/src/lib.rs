@@ -16,6 +16,7 @@
 //! - [`cluster`]: a Redis Cluster, with failover and slots in the middle of a move.
 //! - [`proxy`]: a TCP proxy that delays, holds back, cuts and refuses.
 //! - `link`: one WebSocket to the scheduler, `persistence` what to do when it is lost.
+//! - [`overheard`]: what goes over all of them, for who holds it against a description.
 //! - `journal`: what nodes and speakers did, in files.
 //! - [`speech`]: test signals and recordings, marked so that they are recognised again.
 //! - [`fake_node`]: simulated nodes over the real socket.
@@ -34,6 +35,7 @@ pub mod http_client;
 mod journal;
 mod link;
 pub mod mutation;
+pub mod overheard;
 mod persistence;
 pub mod ports;
 pub mod proxy;

@@ -9,6 +9,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
@@ -26,6 +27,11 @@ use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame};
 use tokio_tungstenite::tungstenite::protocol::{Message, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
 
+use crate::overheard::{self, Overheard, What};
+
+/// How many there were.
+static LINKS: AtomicU64 = AtomicU64::new(0);
+
 /// From the first SYN to the answer to the first message.
 pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -36,6 +42,9 @@ const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 const MAX_IN_LINE: usize = 64 * 1024;
 
 pub(crate) struct Link {
+    /// Its number among the links of this process.
+    number: u64,
+    path: Box<str>,
     socket: WebSocketStream<TcpStream>,
     line: VecDeque<Message>,
     /// Something was handed to the socket and not flushed yet.
@@ -118,6 +127,7 @@ impl Link {
         if uri.scheme_str() != Some("ws") {
             bail!("simulated nodes and speakers speak plain ws:// only");
         }
+        let path = uri.path().into();
         let host = uri.host().context("no host")?.trim_matches(['[', ']']).to_owned();
         let stream = connect(&host, uri.port_u16().unwrap_or(80), to.from).await?;
         stream.set_nodelay(true)?;
@@ -134,7 +144,9 @@ impl Link {
             }
             Err(error) => return Err(error.into()),
         };
-        Ok(Self { socket, line: VecDeque::new(), unflushed: false, closing: None })
+        let number = LINKS.fetch_add(1, Ordering::Relaxed);
+        let line = VecDeque::new();
+        Ok(Self { number, path, socket, line, unflushed: false, closing: None })
     }
 
     /// The answer to the first message.
@@ -149,6 +161,9 @@ impl Link {
 
     /// Puts a text message in line.
     pub fn send_text(&mut self, text: Bytes) {
+        if let Ok(text) = std::str::from_utf8(&text) {
+            self.happened(What::Said(text));
+        }
         // Written by us, so it is UTF-8 and need not be checked again.
         let frame = Frame::message(text, OpCode::Data(Data::Text), true);
         self.line.push_back(Message::Frame(frame));
@@ -161,6 +176,7 @@ impl Link {
 
     /// Puts a binary message in line.
     pub fn send_binary(&mut self, bytes: Bytes) {
+        self.happened(What::SaidBytes(&bytes));
         self.line.push_back(Message::Binary(bytes));
     }
 
@@ -261,13 +277,19 @@ impl Link {
         loop {
             match Pin::new(&mut self.socket).poll_next(cx) {
                 Poll::Ready(Some(Ok(Message::Text(text)))) => {
+                    self.happened(What::Told(&text));
                     return Poll::Ready(Heard::Text(text));
                 }
                 Poll::Ready(Some(Ok(Message::Binary(bytes)))) => {
+                    self.happened(What::ToldBytes(&bytes));
                     return Poll::Ready(Heard::Binary(bytes));
                 }
                 // The answer to a ping or close leaves with the next read.
-                Poll::Ready(Some(Ok(Message::Close(frame)))) => self.closing = Some(frame.into()),
+                Poll::Ready(Some(Ok(Message::Close(frame)))) => {
+                    let closed = Closed::from(frame);
+                    self.happened(What::Ended(Some(&closed)));
+                    self.closing = Some(closed);
+                }
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(Some(Err(_)) | None) => {
                     return Poll::Ready(Heard::Ended(self.closing.take().unwrap_or_default()));
@@ -281,6 +303,18 @@ impl Link {
                 }
             }
         }
+    }
+}
+
+impl Link {
+    fn happened(&self, what: What<'_>) {
+        overheard::happened(&Overheard { link: self.number, path: &self.path, what });
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.happened(What::Ended(None));
     }
 }
 

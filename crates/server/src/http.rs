@@ -1,6 +1,7 @@
 //! Every route, on one screen. Handlers parse, call one service and render.
 
 mod admin;
+mod asyncapi;
 mod audio;
 mod board;
 mod dashboard;
@@ -71,6 +72,7 @@ fn routes() -> Vec<Route> {
         get("/ready", Who::Everybody, health::ready),
         get("/metrics", ADMIN, metrics::metrics),
         get("/openapi.json", Who::Everybody, openapi::openapi),
+        get("/asyncapi.json", Who::Everybody, asyncapi::asyncapi),
         get("/", Who::Everybody, dashboard::root),
         get("/dashboard", Who::Everybody, dashboard::page),
         get("/dashboard/{file}", Who::Everybody, dashboard::file),
@@ -160,7 +162,7 @@ fn is_admins(path: &str, who: Who) -> bool {
 
 /// What every listener answers.
 fn is_probe(path: &str) -> bool {
-    ["/health", "/ready", "/openapi.json"].contains(&path)
+    ["/health", "/ready", "/openapi.json", "/asyncapi.json"].contains(&path)
 }
 
 const SESSION: Who = Who::These(&[Role::Session]);

@@ -51,6 +51,8 @@ use tokio::sync::watch;
 pub use crate::demo::balancer::{Balancer, Health};
 /// The calls by method and path, and who may make them.
 pub use crate::http::calls;
+/// The description of both sockets.
+pub use crate::wire::asyncapi::document as asyncapi;
 use crate::telemetry::LogFormat;
 use crate::workers::Places;
 

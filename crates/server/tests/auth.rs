@@ -286,6 +286,7 @@ fn body(path: &str) -> Value {
         | "/ready"
         | "/metrics"
         | "/openapi.json"
+        | "/asyncapi.json"
         | "/"
         | "/dashboard"
         | "/dashboard/{file}"
@@ -636,7 +637,7 @@ fn administrators_may_have_a_listener_of_their_own() {
         let status =
             |to| call(to, &method, path, place.token("admin").as_deref(), &Value::Null).status;
         let (here, there) = (status(place.address()) != 404, status(admins) != 404);
-        let both = ["/health", "/ready", "/openapi.json"].contains(&path);
+        let both = ["/health", "/ready", "/openapi.json", "/asyncapi.json"].contains(&path);
         let page = path == "/" || path.starts_with("/dashboard");
         let expected = match who {
             _ if both => (true, true),

@@ -341,6 +341,18 @@ pub enum Step {
 }
 
 impl Step {
+    /// All of them, in the order in which they happen.
+    pub const ALL: [Step; 8] = [
+        Step::InputStarted,
+        Step::InputEnded,
+        Step::Dispatched,
+        Step::NodeAccepted,
+        Step::AsrPartial,
+        Step::AsrFinal,
+        Step::NmtDone,
+        Step::Error,
+    ];
+
     /// The word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -368,6 +380,9 @@ pub enum Action {
 }
 
 impl Action {
+    /// All of them.
+    pub const ALL: [Action; 3] = [Action::Busy, Action::Pause, Action::SlowDown];
+
     /// The word on the wire.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{
-    admin, audio, board, dispatch, explain, health, jobs, languages, metrics, nodes, revocations,
-    sessions,
+    admin, asyncapi, audio, board, dispatch, explain, health, jobs, languages, metrics, nodes,
+    revocations, sessions,
 };
 use crate::wire::http::ErrorBody;
 
@@ -38,6 +38,7 @@ use crate::wire::http::ErrorBody;
         admin::drain, admin::resume, admin::block, revocations::revoke, revocations::list,
         board::stats, board::history, board::cluster, sessions::sessions, board::events,
         health::health, health::ready, metrics::metrics, openapi,
+        asyncapi::asyncapi,
     ),
     components(schemas(ErrorBody)),
 )]

@@ -8,9 +8,10 @@ use lingua_core::node::{Declaration, NmtPairs, ServiceKind};
 use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 /// A node's translation directions as it sends them: a list of pairs, or `"any"`.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub(crate) enum NmtField {
     /// Every direction, by the word `any`.
@@ -20,23 +21,33 @@ pub(crate) enum NmtField {
 }
 
 /// What one service type says of itself.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 pub(crate) struct TypeReady {
     /// `asr`, `nmt`, … in any case.
     #[serde(rename = "type")]
     pub(crate) kind: String,
-    /// Whether it works.
+    /// Whether it works. Absent: true.
     #[serde(default)]
     pub(crate) ready: Option<bool>,
 }
 
 /// `language_capabilities` as nodes send it over the socket.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 pub(crate) struct Languages {
+    /// What it recognises. Absent: what it repairs.
+    #[schema(max_items = 64)]
     asr_languages: Option<Vec<String>>,
+    /// What it repairs; at least one to register.
+    #[schema(max_items = 64)]
     semantic_languages: Option<Vec<String>>,
+    /// What it speaks. Absent: nothing.
+    #[schema(max_items = 64)]
     tts_languages: Option<Vec<String>>,
+    /// What it translates: `any`, or pairs of source and target. Absent: from what it repairs into
+    /// what it speaks, or into what it repairs if it speaks nothing.
+    #[schema(inline)]
     nmt_pairs: Option<NmtField>,
+    /// False while it warms up.
     semantic_core_ready: Option<bool>,
 }
 

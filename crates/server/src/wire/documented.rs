@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::capability::Abilities;
+use super::described::Described;
 use super::http::dispatch::DispatchRequest;
 use super::http::node::NodeReport;
 use super::http::word::{AckRequest, DoneRequest, FailRequest};
@@ -15,10 +16,7 @@ use super::{http, node, session};
 
 const PAGE: &str = include_str!("../../../../docs/PROTOCOL.md");
 const SESSION_SAID: &str = include_str!("session/said.rs");
-const SESSION_RENDER: &str = include_str!("session/render.rs");
-const SESSION_FROM_NODE: &str = include_str!("session/from_node.rs");
 const NODE_DECODE: &str = include_str!("node/decode.rs");
-const NODE_RENDER: &str = include_str!("node/render.rs");
 const SESSION_INIT: &str = include_str!("session/init.rs");
 const SESSION_MANNER: &str = include_str!("session/manner.rs");
 const NODE_ABOUT: &str = include_str!("node/about_itself.rs");
@@ -89,68 +87,84 @@ fn arms(code: &str) -> BTreeSet<&str> {
     words.filter(|pair| is_arm(pair[1])).map(|pair| pair[0]).collect()
 }
 
-/// The first text that these calls are given.
-fn given<'a>(code: &'a str, calls: &[&str]) -> BTreeSet<&'a str> {
-    let each = |call: &&str| -> Vec<&'a str> {
-        let call = format!("{call}(\"");
-        code.split(call.as_str()).skip(1).filter_map(|rest| rest.split('"').next()).collect()
-    };
-    calls.iter().flat_map(each).collect()
+/// The names of messages that have text.
+fn names(described: &[Described]) -> BTreeSet<&'static str> {
+    described.iter().filter(|message| message.frame.is_none()).flat_map(names_of).collect()
 }
 
-/// The fields that a renderer writes.
-fn fields(code: &str) -> BTreeSet<&str> {
-    let calls = ["text", "plain", "number", "boolean", "word", "base64", "flag", "object"];
-    let maybe = ["maybe_text", "maybe_number", "maybe_json"];
-    let calls: Vec<String> = calls.iter().chain(&maybe).map(|call| format!(".{call}")).collect();
-    given(code, &calls.iter().map(String::as_str).collect::<Vec<_>>())
+/// Some messages have two.
+fn names_of(message: &Described) -> Vec<&'static str> {
+    match message.name {
+        "node_register" => vec!["node_register", "register"],
+        "node_heartbeat" => vec!["node_heartbeat", "heartbeat"],
+        name => vec![name],
+    }
+}
+
+/// The fields of messages.
+fn fields(described: &[Described]) -> BTreeSet<String> {
+    let of = |message: &Described| -> Vec<String> {
+        let fields = message.payload["properties"].as_object().into_iter().flatten();
+        fields.map(|(name, _)| name.clone()).collect()
+    };
+    described.iter().flat_map(of).collect()
+}
+
+/// What is told on the socket of a chapter.
+fn told(chapter: &str) -> Vec<Described> {
+    match chapter {
+        "Session socket" => session::to_client(),
+        _ => node::to_node(),
+    }
 }
 
 #[test]
 fn every_message_of_the_sockets_is_on_the_page_and_no_other() {
     assert_eq!(documented("Session socket", "client: "), arms(SESSION_SAID));
     assert_eq!(documented("Node socket", "node: "), arms(NODE_DECODE));
-    assert_eq!(documented("Session socket", "scheduler: "), given(SESSION_RENDER, &["begin"]));
-    assert_eq!(documented("Node socket", "scheduler: "), given(NODE_RENDER, &["begin"]));
+    assert_eq!(documented("Session socket", "scheduler: "), names(&session::to_client()));
+    assert_eq!(documented("Node socket", "scheduler: "), names(&node::to_node()));
+    assert_eq!(names(&session::from_client()), arms(SESSION_SAID));
+    assert_eq!(names(&node::from_node()), arms(NODE_DECODE));
     assert!(documented("Node socket", "node: ").len() > 8 && arms(SESSION_SAID).len() > 8);
 }
 
 #[test]
 fn every_field_that_is_sent_is_on_the_page() {
     let parts = parts();
-    for (chapter, code) in [("Session socket", SESSION_RENDER), ("Node socket", NODE_RENDER)] {
+    for chapter in ["Session socket", "Node socket"] {
         let said: String = parts
             .iter()
             .filter(|part| part.chapter == chapter && part.heading.starts_with("scheduler: "))
             .map(|part| part.text.as_str())
             .collect();
-        let missing: Vec<&str> = fields(code)
-            .into_iter()
-            .filter(|field| !said.contains(&format!("`{field}`")))
+        let sent = fields(&told(chapter));
+        assert!(sent.len() > 20);
+        let missing: Vec<&String> = sent
+            .iter()
+            .filter(|field| *field != "type" && !said.contains(&format!("`{field}`")))
             .collect();
         assert!(missing.is_empty(), "{chapter}: {missing:?}");
-        assert!(fields(code).len() > 20);
     }
 }
 
 #[test]
 fn examples_of_what_is_sent_have_the_fields_that_the_code_writes() {
-    let mut from_node: BTreeSet<&str> = quoted(SESSION_FROM_NODE, '"').into_iter().collect();
-    from_node.insert("type");
     let mut checked = 0;
     for part in parts() {
-        let known = match part.chapter {
-            "Session socket" => fields(SESSION_RENDER),
-            "Node socket" => fields(NODE_RENDER),
-            _ => continue,
-        };
         let names = part.names("scheduler: ");
         for example in part.examples().iter().filter(|_| !names.is_empty()) {
             let message: Value = serde_json::from_str(example).unwrap();
             assert!(names.contains(&message["type"].as_str().unwrap()), "{example}");
-            for name in message.as_object().unwrap().keys() {
-                let name = name.as_str();
-                assert!(known.contains(name) || from_node.contains(name), "{name}: {example}");
+            let told = told(part.chapter);
+            let described = told.iter().find(|one| one.name == message["type"]).unwrap();
+            let fields = message.as_object().unwrap();
+            for name in fields.keys() {
+                let known = &described.payload["properties"][name];
+                assert!(known.is_object(), "{name}: {example}");
+            }
+            for must in described.payload["required"].as_array().unwrap() {
+                assert!(fields.contains_key(must.as_str().unwrap()), "{must}: {example}");
             }
             checked += 1;
         }

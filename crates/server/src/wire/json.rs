@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lingua_engine::job::Json;
 use serde::Deserialize;
 use serde_json::error::Category;
 
@@ -117,31 +116,6 @@ impl<'a> Object<'a> {
         self.0.push('"');
         STANDARD.encode_string(bytes, self.0);
         self.0.push('"');
-    }
-
-    pub(crate) fn maybe_text(&mut self, name: &str, text: Option<&str>) {
-        if let Some(text) = text {
-            self.text(name, text);
-        }
-    }
-
-    pub(crate) fn maybe_number(&mut self, name: &str, number: Option<u64>) {
-        if let Some(number) = number {
-            self.number(name, number);
-        }
-    }
-
-    pub(crate) fn maybe_json(&mut self, name: &str, json: Option<&Json>) {
-        if let Some(json) = json {
-            self.word(name, json.get());
-        }
-    }
-
-    /// Said only when it is so.
-    pub(crate) fn flag(&mut self, name: &str, set: bool) {
-        if set {
-            self.word(name, "true");
-        }
     }
 }
 

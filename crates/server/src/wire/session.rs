@@ -3,7 +3,9 @@
 //! - `init`: the first message. `said`: every later one, in one pass over the text.
 //! - `manner`: the fields in which a client says how its speech is to be worked on.
 //! - [`framing`]: pieces of speech into whole packets and samples, and how much speech that is.
-//! - `render`: what a client is told. `from_node`: the part of it that a node said.
+//! - `render`: what a client is told. `from_node`: the part of it that a node said. `told`: the
+//!   messages, field by field.
+//! - `from_client`: what a client says, described.
 //!
 //! Unknown fields are passed over and `null` is the same as absent. A refusal is a sentence that
 //! names the field.
@@ -14,14 +16,18 @@ mod manner;
 pub(crate) mod framing;
 mod render;
 mod from_node;
+mod told;
+mod from_client;
 
 use bytes::Bytes;
 use lingua_core::TenantId;
 use lingua_engine::sessions::words::{FromClient, Manner, Opening, Whole};
 
+pub(crate) use from_client::described as from_client;
 pub(crate) use init::decode_init;
 pub(crate) use render::{Renderer, auth_ack, render, server_heartbeat};
 pub(crate) use said::{decode_binary, decode_text, second_init};
+pub(crate) use told::{described as to_client, said_by_node};
 
 /// Samples a second of speech that comes in pieces.
 const SAMPLE_RATE: u32 = 16_000;

@@ -1,13 +1,15 @@
-//! Whether an answer is as the description of the HTTP door says.
+//! Whether an answer is as the description of its door says.
 //!
 //! Stricter than JSON Schema asks: a field that is not described is wrong too, and a keyword that
 //! this does not know is an error, so that nothing is let through by not being looked at.
+#![allow(dead_code, clippy::unwrap_used, reason = "shared by several test binaries")]
 
+use regex_automata::dfa::regex::Regex;
 use serde_json::Value;
 
 /// Words of a schema that only describe.
-const DESCRIBING: [&str; 6] =
-    ["description", "example", "format", "title", "deprecated", "propertyNames"];
+const DESCRIBING: [&str; 7] =
+    ["description", "example", "format", "title", "deprecated", "propertyNames", "contentEncoding"];
 
 /// Every difference between a value and its schema, with its path.
 pub fn differences(description: &Value, schema: &Value, value: &Value) -> Vec<String> {
@@ -15,6 +17,15 @@ pub fn differences(description: &Value, schema: &Value, value: &Value) -> Vec<St
     check(description, schema, value, "$", &mut found);
     found
 }
+
+/// The same of what others say, who may say more than is described.
+pub fn differences_but_more(description: &Value, schema: &Value, value: &Value) -> Vec<String> {
+    let mut found = differences(description, schema, value);
+    found.retain(|difference| !difference.ends_with(NOT_DESCRIBED));
+    found
+}
+
+const NOT_DESCRIBED: &str = "is not described";
 
 fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     let Some(words) = schema.as_object() else {
@@ -28,6 +39,21 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
             "type" => kind(argument, value, at, found),
             "enum" if !argument.as_array().unwrap().contains(value) => {
                 found.push(format!("{at}: {value} is not one of {argument}"));
+            }
+            "const" if argument != value => {
+                found.push(format!("{at}: {value} is not {argument}"));
+            }
+            "maxLength" if length(value) > argument.as_u64() => {
+                found.push(format!("{at}: is longer than {argument}"));
+            }
+            "minLength" if length(value).is_some_and(|n| Some(n) < argument.as_u64()) => {
+                found.push(format!("{at}: is shorter than {argument}"));
+            }
+            "maxItems" if value.as_array().map(|list| list.len() as u64) > argument.as_u64() => {
+                found.push(format!("{at}: has more entries than {argument}"));
+            }
+            "pattern" if value.as_str().is_some_and(|text| !fits(argument, text)) => {
+                found.push(format!("{at}: {value} does not fit {argument}"));
             }
             "minimum" if value.as_f64().is_some_and(|n| n < argument.as_f64().unwrap()) => {
                 found.push(format!("{at}: {value} is below {argument}"));
@@ -47,11 +73,20 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<
                     check(root, argument, item, &format!("{at}[{i}]"), found);
                 }
             }
-            "enum" | "minimum" | "maximum" => {}
+            "enum" | "minimum" | "maximum" | "const" | "maxLength" | "minLength" | "maxItems"
+            | "pattern" => {}
             other if DESCRIBING.contains(&other) => {}
             other => found.push(format!("{at}: the schema word {other:?} is not known here")),
         }
     }
+}
+
+fn length(value: &Value) -> Option<u64> {
+    value.as_str().map(|text| text.chars().count() as u64)
+}
+
+fn fits(pattern: &Value, text: &str) -> bool {
+    Regex::new(pattern.as_str().unwrap()).unwrap().is_match(text)
 }
 
 /// What a reference names.
@@ -109,7 +144,7 @@ fn fields(root: &Value, described: &Value, value: &Value, at: &str, found: &mut 
     for (name, field) in value.as_object().into_iter().flatten() {
         match described.get(name) {
             Some(schema) => check(root, schema, field, &format!("{at}.{name}"), found),
-            None => found.push(format!("{at}.{name} is not described")),
+            None => found.push(format!("{at}.{name} {NOT_DESCRIBED}")),
         }
     }
 }

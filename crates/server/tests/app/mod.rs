@@ -5,6 +5,7 @@
 #![allow(dead_code, clippy::unwrap_used, reason = "shared by several test binaries")]
 
 pub mod clusters;
+pub mod described;
 pub mod forwarder;
 pub mod jobs;
 
@@ -91,6 +92,7 @@ impl TestApp {
     /// One more instance over a store that another has open.
     pub async fn over(store: Backend, id: &str, settings: Settings) -> Self {
         show_logs();
+        described::listen();
         let instance = Instance { id: id.parse().unwrap(), boot: 7 };
         let engine = Engine::start(store, instance, settings, Secret::from_seed(b"test"));
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -196,6 +198,7 @@ impl TestApp {
         if let Some(far) = self.far.take() {
             Box::pin(far.finish()).await;
         }
+        described::verdict();
     }
 
     /// Ends the scheduler as a signal would, whatever is under way.
@@ -208,11 +211,13 @@ impl TestApp {
         if let Some(far) = self.far.take() {
             Box::pin(far.stop()).await;
         }
+        described::verdict();
     }
 
     /// Ends the scheduler of a test that leaves things over on purpose.
     pub fn abandon(mut self) {
         self.finished = true;
+        described::verdict();
         if let Some(serving) = self.serving.take() {
             serving.abort();
         }

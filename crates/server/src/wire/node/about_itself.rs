@@ -8,6 +8,7 @@ use lingua_engine::job::{Json, Refusal};
 use lingua_engine::nodes::{NodeDetail, Supports};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use super::decode::{cut, invalid};
 use crate::wire::capability::{Abilities, Languages, TypeReady};
@@ -22,36 +23,62 @@ const MAX_LABEL: usize = 64;
 const MAX_RUNNING: usize = 4_096;
 
 /// `node_register` or `node_heartbeat`. What is `None` was not said.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 pub(crate) struct AboutItself {
     /// Its stable name; a node without one is given one.
+    #[schema(pattern = "^[A-Za-z0-9._-]{1,64}$")]
     pub(crate) node_id: Option<String>,
-    /// What it shows to be let in.
+    /// What it shows to be let in, where tokens are asked for and the request had none.
     pub(crate) token: Option<String>,
+    /// Its software; only shown.
     version: Option<String>,
+    /// Where it runs; only shown.
     platform: Option<String>,
+    /// What it runs on; only shown.
+    #[schema(value_type = Option<serde_json::Value>)]
     hardware: Option<Box<RawValue>>,
+    /// `ack`, `cancel`, `binary_audio`, `audio_ref`, `tokens`, `progress`, `result_ack`; other words
+    /// are passed over.
     supports: Option<Vec<String>>,
+    /// `registering`, `ready`, `degraded`, `draining` or `offline`, in any case. Absent: `ready`
+    /// once `semantic_core_ready` is not false.
     health: Option<String>,
+    /// What it can do in which languages; needed to register.
+    #[schema(inline)]
     language_capabilities: Option<Languages>,
+    /// Which services work.
+    #[schema(inline)]
     capability_by_type: Option<Vec<TypeReady>>,
+    /// Its slots. Absent: the scheduler's default.
+    #[schema(minimum = 1, maximum = 256)]
     max_concurrent_jobs: Option<i64>,
+    /// False: only jobs that name it.
     accept_public_jobs: Option<bool>,
+    /// How much of its machine is in use.
+    #[schema(inline)]
     resource_usage: Option<Usage>,
+    /// What it runs now.
+    #[schema(inline, max_items = 4096)]
     running: Option<Vec<Runs>>,
 }
 
 /// In per cent.
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
 pub(crate) struct Usage {
+    /// Of the processors.
     pub(crate) cpu_percent: Option<f64>,
+    /// Of the GPU.
     pub(crate) gpu_percent: Option<f64>,
+    /// Of the memory.
     pub(crate) mem_percent: Option<f64>,
 }
 
-#[derive(Deserialize)]
+/// A job that a node runs.
+#[derive(Deserialize, ToSchema)]
 struct Runs {
+    /// As in `job_assign`.
     job_id: String,
+    /// As in `job_assign`.
     attempt_id: u32,
 }
 

@@ -8,6 +8,7 @@ use lingua_core::outcome::Code;
 use lingua_engine::job::{JobReport, JobWord, NodeResult, Refusal, Reject};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use super::about_itself::AboutItself;
 use crate::wire::json::{self, Kind, Text};
@@ -43,27 +44,45 @@ pub(crate) enum FromNode {
 }
 
 /// All fields that words about jobs have. What only passes through is not looked into.
-#[derive(Deserialize)]
-struct Message<'a> {
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Message<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
+    /// As in `job_assign`.
     #[serde(borrow)]
+    #[schema(value_type = Option<String>, pattern = "^[0-9a-hjkmnp-tv-z]{26}$")]
     job_id: Option<Text<'a>>,
+    /// As in `job_assign`; older agents leave it out.
     attempt_id: Option<u32>,
+    /// As in `job_assign`, for a node with `tokens`.
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     lease_token: Option<Text<'a>>,
+    /// Whether there is a result.
     success: Option<bool>,
+    /// `BUSY`, `MODEL_NOT_AVAILABLE`, or a text of the node's own.
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     reason: Option<Text<'a>>,
+    /// The node's own code.
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     code: Option<Text<'a>>,
+    /// For people.
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     message: Option<Text<'a>>,
+    /// If it failed: `code`, `message` and `details`, or a sentence alone.
     #[serde(borrow)]
+    #[schema(value_type = Option<serde_json::Value>)]
     error: Option<&'a RawValue>,
+    /// Reaches the client. With `reason` `ASR_EMPTY` or `NO_TEXT_ASSIGNED`, nothing was said.
     #[serde(borrow)]
+    #[schema(value_type = Option<serde_json::Value>)]
     extra: Option<&'a RawValue>,
+    /// Of a missing model: `model_id` or `model`, and `version`.
     #[serde(borrow)]
+    #[schema(value_type = Option<serde_json::Value>)]
     details: Option<&'a RawValue>,
 }
 
@@ -93,8 +112,9 @@ pub(crate) fn decode(text: &str, whole: impl FnOnce() -> Bytes) -> Result<FromNo
     })
 }
 
-#[derive(Deserialize)]
-struct Auth {
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Auth {
+    /// A newer token of the same node.
     token: String,
 }
 

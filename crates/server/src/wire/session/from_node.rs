@@ -8,48 +8,76 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::wire::fields::{MAX_DEPTH, deeper_than};
-use crate::wire::json::{Object, Text};
+use crate::wire::json::Text;
+use crate::wire::message::{
+    ListAsItCame, NumberAsItCame, ObjectAsItCame, ObjectOrListAsItCame, TextAsItCame,
+};
+
+/// The node's part of a `translation_result`. A client that trusts the protocol must not fall over
+/// a node that does not keep to it: what has another form than it should have is left out.
+pub(super) struct NodePart<'a> {
+    pub(super) text_asr: TextAsItCame<'a>,
+    pub(super) text_translated: TextAsItCame<'a>,
+    pub(super) tts_audio: TextAsItCame<'a>,
+    pub(super) tts_format: TextAsItCame<'a>,
+    pub(super) extra: Option<ObjectAsItCame<'a>>,
+    pub(super) service_timings: Option<ObjectAsItCame<'a>>,
+    pub(super) network_timings: Option<ObjectAsItCame<'a>>,
+    pub(super) asr_quality_level: Option<TextAsItCame<'a>>,
+    pub(super) reason_codes: Option<ListAsItCame<'a>>,
+    pub(super) quality_score: Option<NumberAsItCame<'a>>,
+    pub(super) rerun_count: Option<NumberAsItCame<'a>>,
+    pub(super) segments_meta: Option<ObjectOrListAsItCame<'a>>,
+}
+
+/// Finds the node's part in its message.
+pub(super) fn result(body: &[u8]) -> NodePart<'_> {
+    let [asr, translated, audio, format, extra, service, network, level, codes, score, reruns, meta] =
+        fields(
+            body,
+            [
+                "text_asr",
+                "text_translated",
+                "tts_audio",
+                "tts_format",
+                "extra",
+                "service_timings",
+                "network_timings",
+                "asr_quality_level",
+                "reason_codes",
+                "quality_score",
+                "rerun_count",
+                "segments_meta",
+            ],
+        );
+    NodePart {
+        text_asr: always(asr),
+        text_translated: always(translated),
+        tts_audio: always(audio),
+        tts_format: always(format),
+        extra: extra.filter(is_object).map(ObjectAsItCame),
+        service_timings: service.filter(is_object).map(ObjectAsItCame),
+        network_timings: network.filter(is_object).map(ObjectAsItCame),
+        asr_quality_level: level.filter(is_text).map(TextAsItCame),
+        reason_codes: codes.filter(is_list).map(ListAsItCame),
+        quality_score: score.filter(is_number).map(NumberAsItCame),
+        rerun_count: reruns.filter(is_number).map(NumberAsItCame),
+        segments_meta: meta
+            .filter(|json| is_object(json) || is_list(json))
+            .map(ObjectOrListAsItCame),
+    }
+}
 
 /// What every result has, empty if the node did not say it.
-const TEXTS: [&str; 4] = ["text_asr", "text_translated", "tts_audio", "tts_format"];
-
-/// What a result has if the node said it, and in which form. A client that trusts the protocol must
-/// not fall over a node that does not keep to it.
-const PASSING: [(&str, Form); 8] = [
-    ("extra", is_object),
-    ("service_timings", is_object),
-    ("network_timings", is_object),
-    ("asr_quality_level", is_text),
-    ("reason_codes", is_list),
-    ("quality_score", is_number),
-    ("rerun_count", is_number),
-    ("segments_meta", |json| is_object(json) || is_list(json)),
-];
-
-/// Whether JSON has a certain form.
-type Form = fn(&str) -> bool;
-
-/// Writes the node's part of a `translation_result`.
-pub(super) fn write_result(body: &[u8], object: &mut Object<'_>) {
-    let [asr, translated, audio, format] = TEXTS;
-    let [a, b, c, d, e, f, g, h] = PASSING.map(|(name, _)| name);
-    let found = fields(body, [asr, translated, audio, format, a, b, c, d, e, f, g, h]);
-    let (texts, passing) = found.split_at(TEXTS.len());
-    for (name, json) in TEXTS.into_iter().zip(texts) {
-        object.word(name, json.filter(|json| is_text(json)).unwrap_or("\"\""));
-    }
-    for ((name, has_form), json) in PASSING.into_iter().zip(passing) {
-        if let Some(json) = json.filter(|json| has_form(json)) {
-            object.word(name, json);
-        }
-    }
+fn always(json: Option<&str>) -> TextAsItCame<'_> {
+    TextAsItCame(json.filter(is_text).unwrap_or("\"\""))
 }
 
 /// The recognised words of a message on the way, as JSON, and whether they are final; `None` if it
 /// is about something else.
 pub(super) fn partial_text(body: &[u8]) -> Option<(&str, bool)> {
     let [text, is_final] = fields(body, ["text", "is_final"]);
-    Some((text.filter(|text| is_text(text))?, is_final == Some("true")))
+    Some((text.filter(is_text)?, is_final == Some("true")))
 }
 
 /// The values of these fields, as JSON. Of a field that is said twice the last counts; a message
@@ -86,16 +114,16 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
 }
 
 /// A string that everybody can read: escapes may stand for something that is no text.
-fn is_text(json: &str) -> bool {
+fn is_text(json: &&str) -> bool {
     let readable = || serde_json::from_str::<Text<'_>>(json).is_ok();
     json.starts_with('"') && (!json.contains('\\') || readable())
 }
 
-fn is_object(json: &str) -> bool {
+fn is_object(json: &&str) -> bool {
     json.starts_with('{') && is_shallow(json)
 }
 
-fn is_list(json: &str) -> bool {
+fn is_list(json: &&str) -> bool {
     json.starts_with('[') && is_shallow(json)
 }
 
@@ -104,6 +132,6 @@ fn is_shallow(json: &str) -> bool {
     !deeper_than(json.as_bytes(), MAX_DEPTH - 1)
 }
 
-fn is_number(json: &str) -> bool {
+fn is_number(json: &&str) -> bool {
     json.parse().is_ok_and(f64::is_finite)
 }

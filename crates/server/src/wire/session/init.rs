@@ -9,6 +9,7 @@ use lingua_engine::job::Refusal;
 use lingua_engine::sessions::words::{Opening, Resume, Supports};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use super::manner::{Wishes, check_words};
 use super::said::{is_object, kind_of, stranger};
@@ -21,20 +22,44 @@ use crate::wire::json::{self, Text};
 const MAX_TOKEN_CHARS: usize = 256;
 
 /// `session_init` without what [`Wishes`] reads. `pairing_code` is not looked at.
-#[derive(Deserialize)]
-struct Fields<'a> {
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Fields<'a> {
+    /// Which client it is; for logs.
+    #[schema(max_length = 128)]
     client_version: String,
+    /// Where it runs; for logs.
+    #[schema(max_length = 128)]
     platform: String,
+    /// Whose session it is. Where tokens are asked for: the token's, and no other may be named.
+    #[schema(pattern = "^[A-Za-z0-9._-]{1,64}$")]
     tenant_id: Option<String>,
+    /// Who it is, where tokens are asked for and the request had none.
+    #[schema(max_length = 4096)]
     token: Option<String>,
+    /// To follow the session through logs; made up if absent.
+    #[schema(max_length = 128)]
     trace_id: Option<String>,
+    /// The client's span that the session is a part of; one that is wrong counts as none.
+    #[schema(value_type = Option<serde_json::Value>)]
     traceparent: Option<Box<RawValue>>,
+    /// What the last `session_init_ack` gave, to go on with that session.
+    #[schema(max_length = 256)]
     resume_token: Option<String>,
+    /// With it: the last utterance whose ending was heard.
+    #[schema(maximum = 9007199254740991.0)]
     last_index: Option<u64>,
+    /// `binary`, `audio_ack`, `resume`, `events`; other words are passed over. Absent: `events`.
     #[serde(borrow)]
+    #[schema(value_type = Option<Vec<String>>, max_items = 64)]
     supports: Option<Vec<Text<'a>>>,
+    /// The form of speech in pieces: `opus` (if absent) or `pcm16`, in any case.
+    #[schema(pattern = "^([oO][pP][uU][sS]|[pP][cC][mM]16)$")]
     codec: Option<String>,
+    /// Silence that ends an utterance. Absent: 3000.
+    #[schema(minimum = 200, maximum = 30000)]
     pause_ms: Option<u64>,
+    /// Speech after which an utterance is cut. Absent: 10000.
+    #[schema(minimum = 1000, maximum = 30000)]
     max_utterance_ms: Option<u64>,
 }
 

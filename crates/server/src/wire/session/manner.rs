@@ -7,6 +7,7 @@ use lingua_engine::job::{Json, Refusal};
 use lingua_engine::sessions::words::Manner;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use super::{Codec, SAMPLE_RATE};
 use crate::wire::fields::{
@@ -18,17 +19,35 @@ use crate::wire::json::Text;
 pub(super) const MAX_WORDS: usize = 64;
 
 /// The fields of `session_init` and `set_languages` that say how to work.
-#[derive(Deserialize)]
+#[derive(Deserialize, ToSchema)]
 pub(super) struct Wishes {
+    /// What is spoken, as a BCP-47 tag; `auto` is either of `lang_a` and `lang_b`.
+    #[schema(min_length = 1)]
     pub(super) src_lang: String,
+    /// What it becomes.
+    #[schema(min_length = 1)]
     pub(super) tgt_lang: String,
+    /// `one_way` or `two_way_auto`.
+    #[schema(pattern = "^(one_way|two_way_auto)$")]
     pub(super) mode: Option<String>,
+    /// One language of the conversation; with `auto` it must be there.
+    #[schema(min_length = 1)]
     pub(super) lang_a: Option<String>,
+    /// The other one.
+    #[schema(min_length = 1)]
     pub(super) lang_b: Option<String>,
+    /// Passed on to the node.
+    #[schema(max_length = 128)]
     pub(super) dialect: Option<String>,
+    /// Passed on, at most 64 KiB.
+    #[schema(value_type = Option<Object>)]
     pub(super) features: Option<Box<RawValue>>,
+    /// Passed on.
+    #[schema(value_type = Option<Vec<String>>, max_items = 64)]
     pub(super) auto_langs: Option<Box<RawValue>>,
+    /// Whether `asr_partial` is wanted.
     pub(super) enable_streaming_asr: Option<bool>,
+    /// How often; passed on.
     pub(super) partial_update_interval_ms: Option<u64>,
 }
 

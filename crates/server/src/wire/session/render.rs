@@ -2,11 +2,14 @@
 //! copied once.
 
 use lingua_core::JobId;
-use lingua_engine::job::Refusal;
-use lingua_engine::sessions::words::{About, Detail, Opened, Step, ToClient};
+use lingua_engine::sessions::words::{About, Opened, Step, ToClient};
 
+use super::told::{
+    AsrPartial, AudioAck, AuthAck, Backpressure, Details, Error, Finalized, GoAway, MissingResult,
+    ServerHeartbeat, SessionCloseAck, SessionInitAck, Status, TranslationResult, UiEvent,
+};
 use super::{Codec, SAMPLE_RATE, from_node};
-use crate::wire::json::Object;
+use crate::wire::message::{OrNull, TextAsItCame};
 
 /// What a result takes beside the node's part.
 const RESULT_BYTES: usize = 512;
@@ -28,160 +31,121 @@ pub(crate) struct Renderer<'a> {
 /// Writes one message behind what is in `out`. `false`: there is nothing in it for the client, and
 /// nothing was written.
 pub(crate) fn render(word: &ToClient<'_>, about: &Renderer<'_>, out: &mut String) -> bool {
-    match word {
+    let session_id = about.session_id;
+    match *word {
         ToClient::Opened(opened) => about.opened(opened, out),
         ToClient::Finalized { utterance_index } => {
-            let mut object = about.begin("finalized", out);
-            match utterance_index {
-                Some(index) => object.number("utterance_index", *index),
-                None => object.word("utterance_index", "null"),
-            }
-            object.end();
+            Finalized { session_id, utterance_index: OrNull(utterance_index) }.write(out);
         }
-        ToClient::Event { step, about: utterance, elapsed_ms, error } => {
-            about.event(*step, utterance, *elapsed_ms, *error, out);
+        ToClient::Event { step, about: ref utterance, elapsed_ms, error } => UiEvent {
+            session_id,
+            utterance_index: utterance.utterance_index,
+            job_id: job_id(utterance),
+            trace_id: utterance.trace_id,
+            event: step,
+            elapsed_ms,
+            status: Status { failed: error.is_some() || step == Step::Error },
+            error_code: error.map(|(code, _)| code),
+            hint: error.map(|(_, hint)| hint),
         }
-        ToClient::Partial { about: utterance, body } => {
+        .write(out),
+        ToClient::Partial { about: ref utterance, body } => {
             let Some((text, is_final)) = from_node::partial_text(body) else { return false };
-            let mut object = about.begin("asr_partial", out);
-            of_utterance(utterance, &mut object);
-            object.word("text", text);
-            object.boolean("is_final", is_final);
-            object.end();
+            AsrPartial {
+                session_id,
+                utterance_index: utterance.utterance_index,
+                job_id: job_id(utterance),
+                trace_id: utterance.trace_id,
+                text: TextAsItCame(text),
+                is_final,
+            }
+            .write(out);
         }
-        ToClient::Result { about: utterance, turn, part_index, body, audio_ack } => {
+        ToClient::Result { about: ref utterance, turn, part_index, body, audio_ack } => {
             out.reserve(RESULT_BYTES + body.len());
-            let mut object = about.begin("translation_result", out);
-            of_utterance(utterance, &mut object);
-            object.text("group_id", turn);
-            object.number("part_index", u64::from(*part_index));
-            object.number("scheduler_sent_at_ms", about.now_ms);
-            object.maybe_number("audio_ack", audio_ack.map(u64::from));
-            from_node::write_result(body, &mut object);
-            object.end();
+            let part = from_node::result(body);
+            TranslationResult {
+                session_id,
+                utterance_index: utterance.utterance_index,
+                job_id: job_id(utterance),
+                trace_id: utterance.trace_id,
+                group_id: turn,
+                part_index,
+                scheduler_sent_at_ms: about.now_ms,
+                audio_ack,
+                text_asr: part.text_asr,
+                text_translated: part.text_translated,
+                tts_audio: part.tts_audio,
+                tts_format: part.tts_format,
+                extra: part.extra,
+                service_timings: part.service_timings,
+                network_timings: part.network_timings,
+                asr_quality_level: part.asr_quality_level,
+                reason_codes: part.reason_codes,
+                quality_score: part.quality_score,
+                rerun_count: part.rerun_count,
+                segments_meta: part.segments_meta,
+            }
+            .write(out);
         }
         ToClient::Missing { utterance_index, reason, trace_id, audio_ack } => {
-            let mut object = about.begin("missing_result", out);
-            object.number("utterance_index", *utterance_index);
-            object.plain("reason", reason.as_str());
-            object.number("created_at_ms", about.now_ms);
-            object.maybe_text("trace_id", *trace_id);
-            object.maybe_number("audio_ack", audio_ack.map(u64::from));
-            object.end();
+            let created_at_ms = about.now_ms;
+            let missing =
+                MissingResult { session_id, utterance_index, reason, created_at_ms, trace_id, audio_ack };
+            missing.write(out);
         }
-        ToClient::AudioAck { seq } => {
-            let mut object = about.begin("audio_ack", out);
-            object.number("seq", u64::from(*seq));
-            object.end();
-        }
+        ToClient::AudioAck { seq } => AudioAck { session_id, seq }.write(out),
         ToClient::Backpressure { action, resume_after_ms, message } => {
-            let mut object = Object::begin("backpressure", out);
-            object.plain("action", action.as_str());
-            object.maybe_number("resume_after_ms", *resume_after_ms);
-            object.maybe_text("message", Some(*message).filter(|message| !message.is_empty()));
-            object.end();
+            let message = Some(message).filter(|message| !message.is_empty());
+            Backpressure { action, resume_after_ms, message }.write(out);
         }
-        ToClient::GoAway { deadline_ms, reason } => {
-            let mut object = Object::begin("go_away", out);
-            object.number("deadline_ms", *deadline_ms);
-            object.text("reason", reason);
-            object.end();
+        ToClient::GoAway { deadline_ms, reason } => GoAway { deadline_ms, reason }.write(out),
+        ToClient::Error { refusal, details } => Error {
+            code: refusal.code_text(),
+            message: &refusal.detail,
+            details: Some(Details(details)).filter(|details| !details.0.is_empty()),
+            retry_after_ms: refusal.retry_after_ms,
         }
-        ToClient::Error { refusal, details } => error(refusal, details, out),
-        ToClient::CloseAck => about.begin("session_close_ack", out).end(),
+        .write(out),
+        ToClient::CloseAck => SessionCloseAck { session_id }.write(out),
     }
     true
 }
 
 /// `server_heartbeat`
 pub(crate) fn server_heartbeat(session_id: &str, timestamp: u64, out: &mut String) {
-    let mut object = Object::begin("server_heartbeat", out);
-    object.text("session_id", session_id);
-    object.number("timestamp", timestamp);
-    object.end();
+    ServerHeartbeat { session_id, timestamp }.write(out);
 }
 
 /// `auth_ack`
 pub(crate) fn auth_ack(session_id: &str, expires_ms: Option<u64>, out: &mut String) {
-    let mut object = Object::begin("auth_ack", out);
-    object.text("session_id", session_id);
-    object.maybe_number("expires_ms", expires_ms);
-    object.end();
+    AuthAck { session_id, expires_ms }.write(out);
 }
 
 impl Renderer<'_> {
-    /// A message that says of which session it is.
-    fn begin<'o>(&self, kind: &str, out: &'o mut String) -> Object<'o> {
-        let mut object = Object::begin(kind, out);
-        object.text("session_id", self.session_id);
-        object
-    }
-
     fn opened(&self, opened: &Opened, out: &mut String) {
-        let mut object = Object::begin("session_init_ack", out);
-        object.plain("session_id", opened.session.as_str());
-        object.plain("message", "session opened");
-        object.text("trace_id", &opened.trace_id);
-        object.plain("protocol_version", "1.0");
-        object.boolean("use_binary_frame", self.binary);
-        object.plain("negotiated_codec", self.codec.as_str());
-        object.plain("negotiated_audio_format", self.codec.as_str());
-        object.number("negotiated_sample_rate", u64::from(SAMPLE_RATE));
-        object.number("negotiated_channel_count", 1);
-        object.maybe_text("resume_token", opened.resume_token.as_deref());
-        if let Some(recovered) = opened.recovered {
-            object.boolean("recovered", recovered);
+        SessionInitAck {
+            session_id: opened.session.as_str(),
+            message: "session opened",
+            trace_id: &opened.trace_id,
+            protocol_version: "1.0",
+            use_binary_frame: self.binary,
+            negotiated_codec: self.codec.as_str(),
+            negotiated_audio_format: self.codec.as_str(),
+            negotiated_sample_rate: SAMPLE_RATE,
+            negotiated_channel_count: 1,
+            resume_token: opened.resume_token.as_deref(),
+            recovered: opened.recovered,
+            next_index: opened.next_index,
+            heartbeat_interval_ms: self.heartbeat_interval_ms,
         }
-        object.number("next_index", opened.next_index);
-        object.number("heartbeat_interval_ms", self.heartbeat_interval_ms);
-        object.end();
-    }
-
-    fn event(
-        &self,
-        step: Step,
-        utterance: &About<'_>,
-        elapsed_ms: Option<u64>,
-        error: Option<(&str, &str)>,
-        out: &mut String,
-    ) {
-        let mut object = self.begin("ui_event", out);
-        of_utterance(utterance, &mut object);
-        object.plain("event", step.as_str());
-        object.maybe_number("elapsed_ms", elapsed_ms);
-        let failed = error.is_some() || step == Step::Error;
-        object.plain("status", if failed { "error" } else { "ok" });
-        if let Some((code, hint)) = error {
-            object.text("error_code", code);
-            object.text("hint", hint);
-        }
-        object.end();
+        .write(out);
     }
 }
 
-/// Which utterance it is about. Clients take `job_id` for a text; before there is a job it is empty.
-fn of_utterance(about: &About<'_>, object: &mut Object<'_>) {
-    object.number("utterance_index", about.utterance_index);
-    object.plain("job_id", about.job.as_ref().map_or("", JobId::as_str));
-    object.text("trace_id", about.trace_id);
-}
-
-fn error(refusal: &Refusal, details: &[(&str, Detail<'_>)], out: &mut String) {
-    let mut object = Object::begin("error", out);
-    object.text("code", refusal.code_text());
-    object.text("message", &refusal.detail);
-    if !details.is_empty() {
-        let mut inner = object.object("details");
-        for (name, detail) in details {
-            match detail {
-                Detail::Number(number) => inner.number(name, *number),
-                Detail::Word(word) => inner.text(name, word),
-            }
-        }
-        inner.end();
-    }
-    object.maybe_number("retry_after_ms", refusal.retry_after_ms);
-    object.end();
+/// Clients take it for a text; before there is a job it is empty.
+fn job_id<'a>(about: &'a About<'_>) -> &'a str {
+    about.job.as_ref().map_or("", JobId::as_str)
 }
 
 #[cfg(test)]

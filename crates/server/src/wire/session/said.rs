@@ -12,6 +12,7 @@ use lingua_engine::job::Refusal;
 use lingua_engine::sessions::words::{FromClient, Manner, Whole};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use super::framing::duration_of;
 use super::init;
@@ -28,21 +29,29 @@ use crate::wire::json::{self, Kind, Text};
 const MAX_KIND_CHARS: usize = 64;
 
 /// First byte of a binary frame with a piece of speech.
-const AUDIO_FRAME: u8 = 0x01;
+pub(super) const AUDIO_FRAME: u8 = 0x01;
 
 /// First byte of a binary frame that ends an utterance.
-const FINAL_FRAME: u8 = 0x02;
+pub(super) const FINAL_FRAME: u8 = 0x02;
 
 /// The message that comes a hundred times a second. Of any other, its type is all that counts here.
-#[derive(Deserialize)]
-struct Chunk<'a> {
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Chunk<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
+    /// The session of the socket, or absent.
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     session_id: Option<Text<'a>>,
+    /// The number of the piece; rises by one within the session.
+    #[schema(value_type = u32, minimum = 0, maximum = 4294967294.0)]
     seq: Option<u32>,
+    /// The utterance ends with this piece, which may be empty.
+    #[schema(value_type = bool)]
     is_final: Option<bool>,
+    /// The speech, in the form that was agreed on; may end within a packet.
     #[serde(borrow)]
+    #[schema(value_type = Option<String>, content_encoding = "base64")]
     payload: Option<Text<'a>>,
 }
 
@@ -149,54 +158,93 @@ pub(super) fn stranger(kind: &str) -> Option<Refusal> {
 }
 
 /// What is only addressed to the session.
-#[derive(Deserialize)]
-struct Addressed<'a> {
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Addressed<'a> {
+    /// The session of the socket, or absent.
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     session_id: Option<Text<'a>>,
 }
 
-#[derive(Deserialize)]
-struct Heartbeat<'a> {
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Heartbeat<'a> {
+    /// The session of the socket, or absent.
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     session_id: Option<Text<'a>>,
+    /// The client's clock; comes back.
     timestamp: Option<u64>,
 }
 
-#[derive(Deserialize)]
-struct Auth {
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Auth {
+    /// A newer token of the same subject and tenant.
+    #[schema(max_length = 4096)]
     token: String,
 }
 
-#[derive(Deserialize)]
-struct Cancel<'a> {
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Cancel<'a> {
+    /// The session of the socket, or absent.
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     session_id: Option<Text<'a>>,
+    /// The utterance, as its ending would carry it.
     utterance_index: u64,
 }
 
 /// A whole utterance, with the fields of [`Wishes`]: it may be large, and is read once.
-#[derive(Deserialize)]
-struct Utterance<'a> {
+#[derive(Deserialize, ToSchema)]
+pub(super) struct Utterance<'a> {
+    /// The session of the socket, or absent.
     #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
     session_id: Option<Text<'a>>,
+    /// The client's own number of it; rises, and its ending carries it.
+    #[schema(maximum = 9007199254740991.0)]
     utterance_index: u64,
+    /// The speaker ended it. Absent: true.
     manual_cut: Option<bool>,
+    /// The speech.
     #[serde(borrow)]
+    #[schema(value_type = String, content_encoding = "base64", min_length = 1)]
     audio: Cow<'a, str>,
+    /// The form of the speech: `opus` (if absent), `pcm16` or `wav`, in any case.
+    #[schema(pattern = "^([oO][pP][uU][sS]|[pP][cC][mM]16|[wW][aA][vV])$")]
     audio_format: Option<String>,
+    /// Samples a second. Absent: 16000.
+    #[schema(minimum = 8000, maximum = 192000)]
     sample_rate: Option<u64>,
+    /// Which steps the node takes: `use_asr`, `use_nmt`, `use_tts`, `use_semantic`, `use_tone`.
+    /// Passed on, at most 64 KiB.
+    #[schema(value_type = Option<Object>)]
     pipeline: Option<Box<RawValue>>,
+    /// To follow it through logs.
+    #[schema(max_length = 128)]
     trace_id: Option<String>,
+    /// The client's span that it is a part of; one that is wrong counts as none.
+    #[schema(value_type = Option<serde_json::Value>)]
     traceparent: Option<Box<RawValue>>,
+    // What follows is described with [`Wishes`].
+    #[schema(ignore)]
     src_lang: String,
+    #[schema(ignore)]
     tgt_lang: String,
+    #[schema(ignore)]
     mode: Option<String>,
+    #[schema(ignore)]
     lang_a: Option<String>,
+    #[schema(ignore)]
     lang_b: Option<String>,
+    #[schema(ignore)]
     dialect: Option<String>,
+    #[schema(ignore)]
     features: Option<Box<RawValue>>,
+    #[schema(ignore)]
     auto_langs: Option<Box<RawValue>>,
+    #[schema(ignore)]
     enable_streaming_asr: Option<bool>,
+    #[schema(ignore)]
     partial_update_interval_ms: Option<u64>,
 }
 

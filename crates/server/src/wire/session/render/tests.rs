@@ -1,7 +1,8 @@
 use bytes::Bytes;
 use lingua_core::SessionId;
 use lingua_core::outcome::{Code, MissingReason};
-use lingua_engine::sessions::words::Action;
+use lingua_engine::job::Refusal;
+use lingua_engine::sessions::words::{Action, Detail};
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,0 +1,64 @@
+//! What a client says, described by the types that it is read with.
+
+use super::init::Fields;
+use super::manner::Wishes;
+use super::said::{
+    AUDIO_FRAME, Addressed, Auth, Cancel, Chunk, FINAL_FRAME, Heartbeat, Utterance,
+};
+use crate::wire::described::{Described, of};
+
+/// Every message of a client.
+pub(crate) fn described() -> Vec<Described> {
+    let one = |name, about, schema| Described::read(&[name], about, &[schema]);
+    let bare = |name, about| one(name, about, of::<Addressed<'_>>());
+    vec![
+        Described::read(
+            &["session_init"],
+            "The first message: opens a session, or goes on with one.",
+            &[of::<Fields<'_>>(), of::<Wishes>()],
+        ),
+        one("audio_chunk", "A piece of speech.", of::<Chunk<'_>>()),
+        Described::read(
+            &["utterance"],
+            "A whole utterance with a direction of its own.",
+            &[of::<Utterance<'_>>(), of::<Wishes>()],
+        ),
+        bare("finalize", "What was said so far is an utterance."),
+        Described::read(
+            &["set_languages"],
+            "From now on in these languages; what was said so far is cut.",
+            &[of::<Addressed<'_>>(), of::<Wishes>()],
+        ),
+        one("cancel", "An utterance is no longer wanted.", of::<Cancel<'_>>()),
+        one("client_heartbeat", "A sign of life.", of::<Heartbeat<'_>>()),
+        bare("tts_started", "The client's loudspeaker begins to play."),
+        bare("tts_play_ended", "It is silent again."),
+        one("auth", "A newer token.", of::<Auth>()),
+        bare("session_close", "The conversation is over."),
+        Described::binary(
+            "audio_frame",
+            "A piece of speech as bytes, from a client with `binary`. Numbers are little-endian.",
+            AUDIO_FRAME,
+            &[
+                ("length", "1", "of session_id; may be 0"),
+                ("seq", "4", "the number of the piece"),
+                ("timestamp", "4", "not looked at"),
+                ("is_final", "1", "0 or 1: the utterance ends with this piece"),
+                ("reserved", "1", "0"),
+                ("session_id", "length", "the session of the socket"),
+                ("audio", "rest", "the speech"),
+            ],
+        ),
+        Described::binary(
+            "final_frame",
+            "The end of an utterance as bytes. Numbers are little-endian.",
+            FINAL_FRAME,
+            &[
+                ("length", "1", "of session_id; may be 0"),
+                ("seq", "4", "its number among the pieces"),
+                ("timestamp", "4", "not looked at"),
+                ("session_id", "length", "the session of the socket"),
+            ],
+        ),
+    ]
+}
