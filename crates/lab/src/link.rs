@@ -44,6 +44,7 @@ const MAX_IN_LINE: usize = 64 * 1024;
 pub(crate) struct Link {
     /// Its number among the links of this process.
     number: u64,
+    address: Box<str>,
     path: Box<str>,
     socket: WebSocketStream<TcpStream>,
     line: VecDeque<Message>,
@@ -127,6 +128,7 @@ impl Link {
         if uri.scheme_str() != Some("ws") {
             bail!("simulated nodes and speakers speak plain ws:// only");
         }
+        let address = uri.authority().map_or("", |authority| authority.as_str()).into();
         let path = uri.path().into();
         let host = uri.host().context("no host")?.trim_matches(['[', ']']).to_owned();
         let stream = connect(&host, uri.port_u16().unwrap_or(80), to.from).await?;
@@ -146,7 +148,7 @@ impl Link {
         };
         let number = LINKS.fetch_add(1, Ordering::Relaxed);
         let line = VecDeque::new();
-        Ok(Self { number, path, socket, line, unflushed: false, closing: None })
+        Ok(Self { number, address, path, socket, line, unflushed: false, closing: None })
     }
 
     /// The answer to the first message.
@@ -308,7 +310,8 @@ impl Link {
 
 impl Link {
     fn happened(&self, what: What<'_>) {
-        overheard::happened(&Overheard { link: self.number, path: &self.path, what });
+        let (link, address, path) = (self.number, &*self.address, &*self.path);
+        overheard::happened(&Overheard { link, address, path, what });
     }
 }
 

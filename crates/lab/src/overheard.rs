@@ -9,6 +9,8 @@ use crate::link::Closed;
 pub struct Overheard<'a> {
     /// Which link: they are numbered.
     pub link: u64,
+    /// The address that it was opened to.
+    pub address: &'a str,
     /// The path that it was opened on.
     pub path: &'a str,
     /// What happened.

@@ -3,10 +3,10 @@
 //! Without more, a scheduler with the embedded store, simulated nodes and speakers live in this
 //! process. With `--redis` the schedulers are processes of their own over a private redis-server, and
 //! a load balancer in this process stands in front of them. With `--faults` something breaks now and
-//! then.
+//! then. With `--speech` there is one real speech node instead, and real speech.
 //!
 //! In reading order: `stage` the schedulers and what they stand on, with `instance` and [`balancer`];
-//! `fleet` the nodes, `crowd` the speakers, `meter` what is seen of them, `faults`, `screen`.
+//! `fleet` the nodes, `crowd` the speakers, `meter` what is seen of them, `faults`, `screen`; [`speech`] the other demonstration.
 
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ mod fleet;
 mod instance;
 mod meter;
 mod screen;
+mod speech;
 mod stage;
 
 use crowd::Crowd;
@@ -43,6 +44,9 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
         .build()
         .context("the runtime does not start")?;
     runtime.block_on(async {
+        if options.speech {
+            return Box::pin(speech::run(options)).await;
+        }
         let mut ending = Ending::listen(options.seconds);
         let screen = Screen::new();
         let (stage, fleet, crowd) = tokio::select! {

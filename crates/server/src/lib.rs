@@ -51,9 +51,9 @@ use tokio::sync::watch;
 pub use crate::demo::balancer::{Balancer, Health};
 /// The calls by method and path, and who may make them.
 pub use crate::http::calls;
+use crate::telemetry::LogFormat;
 /// The description of both sockets.
 pub use crate::wire::asyncapi::document as asyncapi;
-use crate::telemetry::LogFormat;
 use crate::workers::Places;
 
 /// The whole command line tool.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Prepares the speech node: Debian's engines and a Python environment of its own. Done before, it is done at once.
 #
-#   ./setup.sh
+#   ./setup.sh             installs missing packages if it may: as root, or by a sudo that asks nothing
+#   ./setup.sh --no-root   installs none, and says which are missing
 #
 # The environment is kept in LINGUA_SPEECH_HOME, or in ~/.cache/lingua/speech-node. PYTHON names another python3 (3.10 or newer).
 set -euo pipefail
@@ -20,7 +21,7 @@ done
 if ((${#missing[@]})); then
   root=()
   ((EUID == 0)) || root=(sudo -n)
-  if ! command -v apt-get >/dev/null || { ((EUID != 0)) && ! sudo -n true 2>/dev/null; }; then
+  if [[ "${1:-}" == --no-root ]] || ! command -v apt-get >/dev/null || { ((EUID != 0)) && ! sudo -n true 2>/dev/null; }; then
     echo "please install first: sudo apt-get install --no-install-recommends ${missing[*]}" >&2
     exit 1
   fi
@@ -29,6 +30,10 @@ if ((${#missing[@]})); then
   DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
+command -v "$python" >/dev/null || {
+  echo "please install first: sudo apt-get install python3 python3-venv" >&2
+  exit 1
+}
 wanted=$({ "$python" --version && cat "$here/requirements.txt"; } | sha256sum)
 if [[ "$(cat "$home/.ready" 2>/dev/null)" == "$wanted" ]]; then
   echo "== ready: $home"

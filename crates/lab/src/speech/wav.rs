@@ -1,5 +1,6 @@
 //! Recordings: WAV files of 16-bit samples, brought to the rate and the one channel of the wire.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
@@ -77,8 +78,7 @@ impl Format {
         Ok(Self { channels: usize::from(channels), rate })
     }
 
-    /// One channel at our rate. A lower rate takes the mean of what falls into a sample, so that
-    /// little folds back; a higher one goes straight from sample to sample.
+    /// One channel at our rate.
     fn convert(self, data: &[u8]) -> Bytes {
         let mono: Vec<f32> = data
             .chunks_exact(2 * self.channels)
@@ -88,29 +88,68 @@ impl Format {
                 samples.sum::<f32>() / self.channels as f32
             })
             .collect();
-        let step = f64::from(self.rate) / f64::from(SAMPLE_RATE);
-        let count = (mono.len() as f64 / step).floor() as usize;
-        let mut out = Vec::with_capacity(count * 2);
-        for number in 0..count {
-            let from = number as f64 * step;
-            let sample = if step > 1.0 { mean(&mono, from, step) } else { between(&mono, from) };
-            out.extend_from_slice(&(sample.round() as i16).to_le_bytes());
+        let mut out = Vec::new();
+        let mut put = |sample: f32| out.extend_from_slice(&(sample.round() as i16).to_le_bytes());
+        match self.rate {
+            SAMPLE_RATE => mono.into_iter().for_each(&mut put),
+            rate => resample(&mono, rate, put),
         }
         out.into()
     }
 }
 
-fn mean(samples: &[f32], from: f64, step: f64) -> f32 {
-    let first = from as usize;
-    let last = ((from + step).ceil() as usize).clamp(first + 1, samples.len());
-    let part = &samples[first..last];
-    part.iter().sum::<f32>() / part.len() as f32
+/// Brings samples to our rate. What is too high for the lower of both rates is taken out, so that it
+/// does not fold back: a recogniser hears that.
+fn resample(samples: &[f32], rate: u32, mut put: impl FnMut(f32)) {
+    let (rate, ours) = (u64::from(rate), u64::from(SAMPLE_RATE));
+    // The places between two samples that are asked for come again and again.
+    let mut kernels: HashMap<u64, Kernel> = HashMap::new();
+    for number in 0..samples.len() as u64 * ours / rate {
+        let (first, phase) = (number * rate / ours, number * rate % ours);
+        let kernel = kernels.entry(phase).or_insert_with(|| Kernel::new(phase, rate, ours));
+        put(kernel.at(samples, first as usize));
+    }
 }
 
-fn between(samples: &[f32], at: f64) -> f32 {
-    let first = at as usize;
-    let next = samples.get(first + 1).unwrap_or(&samples[first]);
-    samples[first] + (next - samples[first]) * (at - first as f64) as f32
+/// What the samples around a place between two of them count.
+struct Kernel {
+    weights: Vec<f32>,
+    /// Samples before the place.
+    before: usize,
+}
+
+impl Kernel {
+    /// Waves of sin(x)/x on either side, under a raised cosine.
+    const WAVES: f64 = 16.0;
+
+    fn new(phase: u64, rate: u64, ours: u64) -> Self {
+        use std::f64::consts::PI;
+        // Waves a sample; a little less than would just do, for the edge is not sharp.
+        let cutoff = (ours as f64 / rate as f64).min(1.0) * 0.95;
+        let before = (Self::WAVES / cutoff).ceil() as usize;
+        let at = before as f64 + phase as f64 / ours as f64;
+        let weight = |i: usize| {
+            let x = (i as f64 - at) * cutoff;
+            if x.abs() >= Self::WAVES {
+                return 0.0;
+            }
+            let wave = if x == 0.0 { 1.0 } else { (PI * x).sin() / (PI * x) };
+            (wave * (0.5 + 0.5 * (PI * x / Self::WAVES).cos())) as f32
+        };
+        Kernel { weights: (0..2 * before + 2).map(weight).collect(), before }
+    }
+
+    /// The sample at the place behind `first`. Beyond the ends there is nothing to count.
+    fn at(&self, samples: &[f32], first: usize) -> f32 {
+        let skipped = self.before.saturating_sub(first);
+        let around = samples[(first + skipped - self.before)..].iter();
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for (weight, sample) in self.weights[skipped..].iter().zip(around) {
+            sum += weight * sample;
+            weights += weight;
+        }
+        if weights == 0.0 { 0.0 } else { sum / weights }
+    }
 }
 
 #[cfg(test)]
@@ -150,12 +189,38 @@ mod tests {
     #[test]
     fn channels_are_mixed_and_rates_brought_to_ours() {
         assert_eq!(samples(&wav(1, 2, 16_000, 16, &[100, 300, -5, 5])), [200, 0]);
-        assert_eq!(samples(&wav(1, 1, 32_000, 16, &[10, 30, 50, 70])), [20, 60]);
-        assert_eq!(samples(&wav(1, 1, 8_000, 16, &[0, 100, 200])), [0, 50, 100, 150, 200, 200]);
         let second = vec![500; 44_100 * 2];
         let heard = samples(&wav(1, 2, 44_100, 16, &second));
         assert_eq!((heard.len(), heard[0], heard[15_999]), (16_000, 500, 500));
         assert_eq!(samples(&wav(1, 1, 44_100, 16, &[])), [0_i16; 0]);
+    }
+
+    /// So much of a tone of that many hertz.
+    fn tone(rate: u32, hertz: f64) -> Vec<i16> {
+        let turn = std::f64::consts::TAU * hertz / f64::from(rate);
+        (0..rate / 2).map(|i| (10_000.0 * (f64::from(i) * turn).sin()) as i16).collect()
+    }
+
+    fn loudness(samples: &[i16]) -> f64 {
+        let squares: f64 = samples.iter().map(|sample| f64::from(*sample).powi(2)).sum();
+        (squares / samples.len() as f64).sqrt()
+    }
+
+    #[test]
+    fn tones_that_fit_stay_and_those_that_do_not_are_taken_out() {
+        for rate in [8_000, 12_000, 22_050, 44_100, 48_000] {
+            let heard = samples(&wav(1, 1, rate, 16, &tone(rate, 1_000.0)));
+            assert_eq!(heard.len(), 8_000, "{rate}");
+            let wanted = tone(16_000, 1_000.0);
+            let middle = 500..7_500;
+            let error: Vec<i16> = middle.clone().map(|i| heard[i] - wanted[i]).collect();
+            assert!(loudness(&error) < 30.0, "{rate}: {}", loudness(&error));
+            // It would fold back to a tone of 4 or 5 kHz.
+            if rate > 22_050 {
+                let folded = samples(&wav(1, 1, rate, 16, &tone(rate, 11_500.0)));
+                assert!(loudness(&folded[middle]) < 30.0, "{rate}");
+            }
+        }
     }
 
     #[test]

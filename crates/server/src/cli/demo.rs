@@ -1,6 +1,7 @@
 //! The command that shows the whole system on one machine.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -13,6 +14,8 @@ Examples:
   lingua demo --instances 3 --redis          three schedulers over a private redis-server, with a
                                              load balancer in front
   lingua demo --instances 3 --redis --faults --seconds 120
+  lingua demo --speech                       a real speech node instead: sentences are spoken in English
+                                             and come back in Spanish; within a clone of the sources
 
 Open the dashboard at the address that is printed. Ctrl-C ends everything in order, a second one at
 once. Only a demo that is itself killed (SIGKILL) leaves something: its private redis-server. Only on
@@ -51,6 +54,15 @@ pub(crate) struct Demo {
     /// A private redis-server for the schedulers, started and ended with the demo
     #[arg(long, conflicts_with = "store")]
     pub(crate) redis: bool,
+
+    /// Real speech: prepares and starts the speech node of the sources, speaks some sentences through it,
+    /// and goes on for who wants to talk
+    #[arg(long, conflicts_with_all = ["faults", "instances", "redis", "store", "nodes", "speakers"])]
+    pub(crate) speech: bool,
+
+    /// Where the speech node is, if not in the source tree that this is run in
+    #[arg(long, value_name = "DIR", requires = "speech")]
+    pub(crate) speech_node: Option<PathBuf>,
 
     /// A Redis that is there already, as a URL as `lingua serve --store` takes it
     #[arg(long, value_name = "URL")]

@@ -19,6 +19,11 @@ impl Screen {
         Screen { status }
     }
 
+    /// Whether there is a status line.
+    pub fn is_live(&self) -> bool {
+        !self.status.is_hidden()
+    }
+
     /// Says a line for good.
     pub fn say(&self, line: &str) {
         self.status.suspend(|| {

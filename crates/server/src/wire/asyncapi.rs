@@ -61,10 +61,8 @@ pub fn document() -> Value {
                 said_here.push(json!({
                     "$ref": format!("#/channels/{}/messages/{in_channel}", channel.name)
                 }));
-                of_channel.insert(
-                    in_channel,
-                    json!({ "$ref": format!("#/components/messages/{key}") }),
-                );
+                of_channel
+                    .insert(in_channel, json!({ "$ref": format!("#/components/messages/{key}") }));
                 messages.insert(key, describe(message));
             }
             operations.insert(

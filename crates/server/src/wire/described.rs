@@ -62,9 +62,9 @@ impl Described {
         parts: &[(&str, &str, &str)],
     ) -> Self {
         let first = json!({ "name": "kind", "bytes": "1", "what": format!("{first:#04x}") });
-        let parts = parts.iter().map(|(name, bytes, what)| {
-            json!({ "name": name, "bytes": bytes, "what": what })
-        });
+        let parts = parts
+            .iter()
+            .map(|(name, bytes, what)| json!({ "name": name, "bytes": bytes, "what": what }));
         let frame = std::iter::once(first).chain(parts).collect();
         let payload = json!({ "type": "string", "format": "binary" });
         Described { name, about: about.to_owned(), payload, frame: Some(frame) }
@@ -92,8 +92,8 @@ pub(crate) fn some_of(schema: &Value, fields: &[&str]) -> Value {
 }
 
 fn forbid_null(schema: &mut Value) {
-    let kinds = schema["type"].as_array().into_iter().flatten().filter(|kind| *kind != "null");
-    if let Some(kind) = kinds.cloned().next() {
+    let mut kinds = schema["type"].as_array().into_iter().flatten().filter(|kind| *kind != "null");
+    if let Some(kind) = kinds.next().cloned() {
         schema["type"] = kind;
     }
 }

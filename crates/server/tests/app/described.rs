@@ -6,18 +6,21 @@
 //! messages need not say so.
 #![allow(dead_code, clippy::unwrap_used, reason = "shared by several test binaries")]
 
-#[path = "http_schema.rs"]
-mod schema;
-
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::LazyLock;
 
 use lingua_lab::overheard::{self, Overheard, What};
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use super::schema;
+
 static DESCRIPTION: LazyLock<Value> = LazyLock::new(lingua_server::asyncapi);
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+
+/// Closes that refuse what was said.
+const REFUSALS: [u16; 4] = [1002, 1007, 1008, 1009];
 
 #[derive(Default)]
 struct State {
@@ -25,8 +28,8 @@ struct State {
     unrefused: HashMap<u64, VecDeque<String>>,
     /// What is wrong for good.
     wrong: Vec<String>,
-    /// Messages that were as described, as the description names them.
-    seen: BTreeSet<String>,
+    /// By address: messages that were as described, as the description names them.
+    seen: HashMap<String, BTreeSet<String>>,
 }
 
 /// Listens from now on.
@@ -40,9 +43,14 @@ pub fn verdict() {
     assert!(wrong.is_empty(), "not as /asyncapi.json says: {wrong:#?}");
 }
 
-/// The messages that were heard so far.
-pub fn seen() -> BTreeSet<String> {
-    STATE.lock().seen.clone()
+/// The messages that were heard so far at this address.
+pub fn seen(address: SocketAddr) -> BTreeSet<String> {
+    STATE.lock().seen.get(&address.to_string()).cloned().unwrap_or_default()
+}
+
+/// What is wrong with a message of this sender on this socket.
+pub fn wrong_with(socket: &str, sender: &str, text: &str) -> Option<String> {
+    differences(socket, sender, text).err()
 }
 
 fn hear(overheard: &Overheard<'_>) {
@@ -52,9 +60,12 @@ fn hear(overheard: &Overheard<'_>) {
         _ => return,
     };
     let link = overheard.link;
+    let see = |state: &mut State, name| {
+        state.seen.entry(overheard.address.to_owned()).or_default().insert(name);
+    };
     match overheard.what {
         What::Said(text) => match differences(socket, peer, text) {
-            Ok(name) => _ = STATE.lock().seen.insert(name),
+            Ok(name) => see(&mut STATE.lock(), name),
             Err(wrong) => STATE.lock().unrefused.entry(link).or_default().push_back(wrong),
         },
         What::Told(text) => {
@@ -65,27 +76,28 @@ fn hear(overheard: &Overheard<'_>) {
                     if name.ends_with(".error") {
                         state.unrefused.get_mut(&link).and_then(VecDeque::pop_front);
                     }
-                    state.seen.insert(name);
+                    see(&mut state, name);
                 }
                 Err(wrong) => state.wrong.push(wrong),
             }
         }
         What::SaidBytes(bytes) => {
             if let Some(frame) = frame(socket, peer, bytes) {
-                STATE.lock().seen.insert(frame);
+                see(&mut STATE.lock(), frame);
             }
         }
         What::ToldBytes(bytes) => {
             let frame = frame(socket, "scheduler", bytes);
             let mut state = STATE.lock();
             match frame {
-                Some(frame) => _ = state.seen.insert(frame),
+                Some(frame) => see(&mut state, frame),
                 None => state.wrong.push(format!("a frame that begins with {:?}", bytes.first())),
             }
         }
         What::Ended(closed) => {
             let unrefused = STATE.lock().unrefused.remove(&link).unwrap_or_default();
-            if closed.is_none() {
+            let refused = closed.and_then(|closed| closed.code);
+            if !refused.is_some_and(|code| REFUSALS.contains(&code)) {
                 STATE.lock().wrong.extend(unrefused);
             }
         }

@@ -1,9 +1,6 @@
 //! A client of the HTTP door that holds every answer against the door's own description.
 #![allow(dead_code, clippy::unwrap_used, reason = "shared by several test binaries")]
 
-#[path = "http_schema.rs"]
-pub mod schema;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -14,6 +11,7 @@ use lingua_lab::http_client::HttpReply;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+pub use crate::app::schema;
 use crate::app::{TestApp, quick};
 
 /// Quick, but for heartbeats: a test's nodes send none unless it is about them.

@@ -8,6 +8,7 @@ pub mod clusters;
 pub mod described;
 pub mod forwarder;
 pub mod jobs;
+pub mod schema;
 
 use std::net::SocketAddr;
 use std::time::Duration;

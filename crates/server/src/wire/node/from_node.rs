@@ -21,7 +21,11 @@ pub(crate) fn described() -> Vec<Described> {
     register["required"] = json!(["language_capabilities"]);
     let failure = some_of(&message, &["code", "message"]);
     vec![
-        Described::read(&["node_register", "register"], "Who it is and what it can do.", &[register]),
+        Described::read(
+            &["node_register", "register"],
+            "Who it is and what it can do.",
+            &[register],
+        ),
         Described::read(
             &["node_heartbeat", "heartbeat"],
             "That it lives. What is there replaces what was said before as a whole.",

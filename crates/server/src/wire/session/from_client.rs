@@ -2,9 +2,7 @@
 
 use super::init::Fields;
 use super::manner::Wishes;
-use super::said::{
-    AUDIO_FRAME, Addressed, Auth, Cancel, Chunk, FINAL_FRAME, Heartbeat, Utterance,
-};
+use super::said::{AUDIO_FRAME, Addressed, Auth, Cancel, Chunk, FINAL_FRAME, Heartbeat, Utterance};
 use crate::wire::described::{Described, of};
 
 /// Every message of a client.

@@ -32,24 +32,36 @@ pub(super) struct NodePart<'a> {
 
 /// Finds the node's part in its message.
 pub(super) fn result(body: &[u8]) -> NodePart<'_> {
-    let [asr, translated, audio, format, extra, service, network, level, codes, score, reruns, meta] =
-        fields(
-            body,
-            [
-                "text_asr",
-                "text_translated",
-                "tts_audio",
-                "tts_format",
-                "extra",
-                "service_timings",
-                "network_timings",
-                "asr_quality_level",
-                "reason_codes",
-                "quality_score",
-                "rerun_count",
-                "segments_meta",
-            ],
-        );
+    let [
+        asr,
+        translated,
+        audio,
+        format,
+        extra,
+        service,
+        network,
+        level,
+        codes,
+        score,
+        reruns,
+        meta,
+    ] = fields(
+        body,
+        [
+            "text_asr",
+            "text_translated",
+            "tts_audio",
+            "tts_format",
+            "extra",
+            "service_timings",
+            "network_timings",
+            "asr_quality_level",
+            "reason_codes",
+            "quality_score",
+            "rerun_count",
+            "segments_meta",
+        ],
+    );
     NodePart {
         text_asr: always(asr),
         text_translated: always(translated),

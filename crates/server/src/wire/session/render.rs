@@ -90,8 +90,14 @@ pub(crate) fn render(word: &ToClient<'_>, about: &Renderer<'_>, out: &mut String
         }
         ToClient::Missing { utterance_index, reason, trace_id, audio_ack } => {
             let created_at_ms = about.now_ms;
-            let missing =
-                MissingResult { session_id, utterance_index, reason, created_at_ms, trace_id, audio_ack };
+            let missing = MissingResult {
+                session_id,
+                utterance_index,
+                reason,
+                created_at_ms,
+                trace_id,
+                audio_ack,
+            };
             missing.write(out);
         }
         ToClient::AudioAck { seq } => AudioAck { session_id, seq }.write(out),

@@ -14,27 +14,33 @@ const DESCRIBING: [&str; 7] =
 /// Every difference between a value and its schema, with its path.
 pub fn differences(description: &Value, schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    check(description, schema, value, "$", &mut found);
+    check(Whole { root: description, is_open: false }, schema, value, "$", &mut found);
     found
 }
 
 /// The same of what others say, who may say more than is described.
 pub fn differences_but_more(description: &Value, schema: &Value, value: &Value) -> Vec<String> {
-    let mut found = differences(description, schema, value);
-    found.retain(|difference| !difference.ends_with(NOT_DESCRIBED));
+    let mut found = Vec::new();
+    check(Whole { root: description, is_open: true }, schema, value, "$", &mut found);
     found
 }
 
-const NOT_DESCRIBED: &str = "is not described";
+/// What a schema is a part of.
+#[derive(Clone, Copy)]
+struct Whole<'a> {
+    root: &'a Value,
+    /// There may be more fields than are described.
+    is_open: bool,
+}
 
-fn check(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+fn check(root: Whole<'_>, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     let Some(words) = schema.as_object() else {
         found.push(format!("{at}: the schema is no object: {schema}"));
         return;
     };
     for (word, argument) in words {
         match word.as_str() {
-            "$ref" => check(root, target(root, argument), value, at, found),
+            "$ref" => check(root, target(root.root, argument), value, at, found),
             "oneOf" => one_of(root, argument, value, at, found),
             "type" => kind(argument, value, at, found),
             "enum" if !argument.as_array().unwrap().contains(value) => {
@@ -95,7 +101,7 @@ pub fn target<'a>(root: &'a Value, reference: &Value) -> &'a Value {
     root.pointer(path).unwrap_or_else(|| panic!("{reference} names nothing"))
 }
 
-fn one_of(root: &Value, choices: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+fn one_of(root: Whole<'_>, choices: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     let choices = choices.as_array().unwrap();
     let tries: Vec<Vec<String>> = choices
         .iter()
@@ -140,11 +146,12 @@ fn required(names: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-fn fields(root: &Value, described: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+fn fields(root: Whole<'_>, described: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     for (name, field) in value.as_object().into_iter().flatten() {
         match described.get(name) {
             Some(schema) => check(root, schema, field, &format!("{at}.{name}"), found),
-            None => found.push(format!("{at}.{name} {NOT_DESCRIBED}")),
+            None if root.is_open => {}
+            None => found.push(format!("{at}.{name} is not described")),
         }
     }
 }
