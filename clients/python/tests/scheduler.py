@@ -47,6 +47,7 @@ class Scheduler:
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = log
         self._arguments = arguments
+        self.token: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -78,9 +79,10 @@ class Scheduler:
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(  # noqa: S310
-            self.url + path, data, {"Content-Type": "application/json"}, method=method
-        )
+        headers = {"Content-Type": "application/json"}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        request = urllib.request.Request(self.url + path, data, headers, method=method)  # noqa: S310
         try:
             with urllib.request.urlopen(request, timeout=70) as answer:  # noqa: S310
                 return answer.status, _json(answer.read())

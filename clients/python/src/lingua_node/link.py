@@ -92,7 +92,7 @@ class Link:
         except InvalidStatus as error:
             status = error.response.status_code
             if status in (401, 403):
-                raise Refused("UNAUTHORIZED", f"the scheduler answered {status} to the handshake") from None
+                raise _unwelcome(status, error.response.body) from None
             raise Lost(f"the scheduler answered {status} to the handshake") from None
         except InvalidURI as error:
             raise Refused("INVALID_URL", "the scheduler's address is not a WebSocket URL") from error
@@ -176,6 +176,18 @@ class Link:
         """Ends it at once, without a word to a peer that does not listen."""
         self.is_open = False
         self._socket.transport.abort()
+
+
+def _unwelcome(status: int, body: bytes | bytearray | None) -> Refused:
+    """A handshake that was refused, in the scheduler's words if it has any."""
+    code = "UNAUTHORIZED" if status == 401 else "FORBIDDEN"
+    try:
+        told = json.loads(body or b"")
+    except ValueError:
+        told = None
+    detail = told.get("detail") if isinstance(told, dict) else None
+    why = str(detail)[:512] if detail else f"the scheduler answered {status} to the handshake"
+    return Refused(code, why)
 
 
 def refusal(answer: dict[str, Any]) -> Refused | Lost:

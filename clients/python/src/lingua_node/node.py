@@ -12,12 +12,13 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from . import wire
 from .job import Job, Result
-from .link import Link, Lost
+from .link import Link, Lost, Refused
 from .pauses import Pauses
 from .work import Counters, Work
 
@@ -27,6 +28,12 @@ HEARTBEAT = 15.0
 
 SILENT_BEATS = 3
 """Heartbeats without any word from the scheduler, after which the connection is dead."""
+
+TOKEN_REFUSALS = frozenset({"UNAUTHORIZED", "FORBIDDEN", "CLOSED_1008"})
+"""How a scheduler says that it does not take a token, or not any more."""
+
+MAX_REFUSALS = 5
+"""Newer tokens that are refused one after the other, before the node believes it."""
 
 STOOD_STILL = 1.0
 """A timer that is so many seconds late says that the process itself stood still, and has not listened yet."""
@@ -61,7 +68,9 @@ class Node:
     - ``url``: the scheduler, ``ws://``, ``wss://``, ``http://`` or ``https://``; else ``LINGUA_URL``, else
       this machine.
     - ``node_id``: its name, the same at every start. Without one the scheduler makes one up for this process.
-    - ``token``: its credential, else ``LINGUA_NODE_TOKEN``; sent as a header, never in the URL.
+    - ``token``: its credential, or a function that returns the newest one; else ``LINGUA_NODE_TOKEN``, else what is
+      in the file that ``LINGUA_NODE_TOKEN_FILE`` names. Sent as a header, never in the URL. A function and a file
+      are asked with every heartbeat, and a newer token is shown before the old one expires.
     - ``drain_s``: how long the jobs that run may take after SIGTERM.
     - ``services``: what else it can do, such as ``{"tone": True}``.
     - ``usage``: returns ``cpu_percent``, ``gpu_percent`` or ``mem_percent``; the scheduler passes an overloaded
@@ -80,7 +89,7 @@ class Node:
         url: str | None = None,
         node_id: str | None = None,
         slots: int = 4,
-        token: str | None = None,
+        token: str | Callable[[], str | None] | None = None,
         drain_s: float = 30.0,
         binary_audio: bool = True,
         accept_public_jobs: bool = True,
@@ -95,7 +104,9 @@ class Node:
         if not 1 <= slots <= 256:
             raise ValueError("slots: from 1 to 256")
         self._url = socket_url(url or os.environ.get("LINGUA_URL") or DEFAULT_URL)
-        self._token = token or os.environ.get("LINGUA_NODE_TOKEN") or None
+        self._newest_token = token_source(token)
+        self._shown: str | None = None
+        self._refusals = 0
         self.node_id = node_id
         self._identity = wire.Identity(
             languages, slots, binary_audio, accept_public_jobs, version, dict(services or {}), hardware
@@ -176,7 +187,7 @@ class Node:
             while not over.done():
                 began = time.monotonic()
                 try:
-                    await self._until(over, self._connection(work, over))
+                    await self._until(over, self._renewable(self._connection(work, over)))
                 except Lost as lost:
                     if time.monotonic() - began > HEARTBEAT:
                         pauses.reset()
@@ -220,9 +231,29 @@ class Node:
                 if not task.cancelled():
                     task.exception()  # Looked at: nobody waits for it any more.
 
+    async def _renewable(self, connection: Awaitable[None]) -> None:
+        """A refusal of a token that there is a newer one of is no refusal of the node."""
+        try:
+            await connection
+        except Refused as refused:
+            self._refusals += 1
+            if refused.code in TOKEN_REFUSALS and self._refusals < MAX_REFUSALS and self._token() != self._shown:
+                raise Lost(f"{refused.code}, and there is a newer token") from refused
+            raise
+
+    def _token(self) -> str | None:
+        """The newest token."""
+        try:
+            return self._newest_token() or None
+        except Exception:
+            # Where it comes from may be away for a moment; the scheduler decides whether the last one still does.
+            log.exception("no newer token")
+            return self._shown
+
     async def _connection(self, work: Work, over: asyncio.Task[None]) -> None:
         """One connection from its opening to its end."""
-        link = await Link.open(self._url, self._token)
+        self._shown = self._token()
+        link = await Link.open(self._url, self._shown)
         tasks: list[asyncio.Task[None]] = []
         try:
             answer = await link.register(self._registration(work))
@@ -230,6 +261,7 @@ class Node:
             told = answer.get("heartbeat_interval_ms")
             interval = self._heartbeat_s or (told / 1000 if isinstance(told, (int, float)) and told > 0 else HEARTBEAT)
             self._connections += 1
+            self._refusals = 0
             log.info("node %s is registered", self.node_id)
             tasks = [
                 asyncio.create_task(link.write()),
@@ -266,6 +298,10 @@ class Node:
         drained = asyncio.create_task(self._drain.wait())
         try:
             while True:
+                token = self._token()
+                if token is not None and token != self._shown:
+                    self._shown = token
+                    link.say(wire.encode({"type": "auth", "token": token}))
                 self._beat_at_ms = wire.epoch_ms()
                 link.say(wire.heartbeat(self.node_id or "", work.listed(), self._health(), self._measured()))
                 work.beat()
@@ -339,6 +375,8 @@ class Node:
             # Its clock was read somewhere between the heartbeat and the answer.
             here = (self._beat_at_ms + wire.epoch_ms()) // 2
             work.clock_ahead_ms = wire.whole_of(message, "server_time_ms", here) - here
+        elif kind == "auth_ack":
+            log.info("the scheduler took a newer token")
         elif kind == "node_control":
             self._controlled(wire.text_of(message, "command"), message.get("reason"))
         elif kind == "error":
@@ -356,6 +394,17 @@ class Node:
                 self._on_control(command, reason if isinstance(reason, str) else None)
             except Exception:
                 log.exception("on_control raised")
+
+
+def token_source(token: str | Callable[[], str | None] | None) -> Callable[[], str | None]:
+    """Where the newest token comes from."""
+    if callable(token):
+        return token
+    token = token or os.environ.get("LINGUA_NODE_TOKEN")
+    file = os.environ.get("LINGUA_NODE_TOKEN_FILE")
+    if token or not file:
+        return lambda: token
+    return lambda: Path(file).read_text(encoding="utf-8").strip()
 
 
 def socket_url(url: str) -> str:
