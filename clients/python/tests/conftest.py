@@ -8,12 +8,23 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from described import differences, overheard
 from lingua_node import Job, Languages, Node, Result
 from scheduler import Scheduler, until
 
 SPANISH = Languages(asr=["en"], semantic=["en"], nmt_pairs=[("en", "es")], tts=["es"])
 
 Start = Callable[..., Awaitable[Node]]
+
+
+@pytest.fixture(autouse=True)
+def as_described(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a test says to a real scheduler and hears from it is as the scheduler describes it."""
+    with overheard() as said:
+        yield
+    if {"scheduler", "gated"} & set(request.fixturenames):
+        assert Scheduler.description is not None
+        assert differences(Scheduler.description, said) == []
 
 
 @pytest.fixture

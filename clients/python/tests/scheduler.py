@@ -42,6 +42,9 @@ def free_port() -> int:
 class Scheduler:
     """``lingua serve`` with its state in memory."""
 
+    description: dict[str, Any] | None = None
+    """What schedulers say of their sockets."""
+
     def __init__(self, log: Path, *arguments: str) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
@@ -65,6 +68,7 @@ class Scheduler:
             assert self._process.poll() is None, self._log.read_text()
             try:
                 if self.call("GET", "/ready")[0] == 200:
+                    Scheduler.description = Scheduler.description or self.call("GET", "/asyncapi.json")[1]
                     return
             except OSError:
                 pass
