@@ -163,7 +163,9 @@ impl Link {
 
     /// Puts a text message in line.
     pub fn send_text(&mut self, text: Bytes) {
-        if let Ok(text) = std::str::from_utf8(&text) {
+        if overheard::is_on()
+            && let Ok(text) = std::str::from_utf8(&text)
+        {
             self.happened(What::Said(text));
         }
         // Written by us, so it is UTF-8 and need not be checked again.

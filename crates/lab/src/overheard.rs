@@ -40,6 +40,11 @@ pub fn listen(listener: fn(&Overheard<'_>)) {
     let _ = LISTENER.set(listener);
 }
 
+/// Whether anybody does.
+pub(crate) fn is_on() -> bool {
+    LISTENER.get().is_some()
+}
+
 pub(crate) fn happened(overheard: &Overheard<'_>) {
     if let Some(listener) = LISTENER.get() {
         listener(overheard);

@@ -236,8 +236,10 @@ fn right(name: &str, schema: &Value) -> Value {
     }
 }
 
-/// What only passes through from a node; what has another form is left out on the way.
-const PASSING: [&str; 12] = [
+/// What a node says for others: it only passes through, and what has another form is left out.
+const PASSING: [&str; 14] = [
+    "text",
+    "is_final",
     "text_asr",
     "text_translated",
     "tts_audio",
@@ -272,8 +274,8 @@ fn wrongs(schema: &Value) -> Vec<(&'static str, Value)> {
     if let Some(most) = schema["maxItems"].as_u64() {
         wrongs.push(("too many", json!(vec!["x"; most as usize + 1])));
     }
-    if schema["pattern"].is_string() {
-        wrongs.push(("of another pattern", json!("no such/word")));
+    if schema["pattern"].is_string() || schema["enum"].is_array() {
+        wrongs.push(("of another form", json!("no such/word")));
     }
     if let Some(least) = schema["minimum"].as_f64() {
         wrongs.push(("too small", json!(least as i64 - 1)));
@@ -285,7 +287,7 @@ fn wrongs(schema: &Value) -> Vec<(&'static str, Value)> {
 }
 
 /// Every way to be right and wrong in one field of a message.
-fn variants(schema: &Value) -> Vec<(String, Value, bool)> {
+fn variants(schema: &Value, passing: &[&str]) -> Vec<(String, Value, bool)> {
     let mut base = Map::new();
     for name in schema["required"].as_array().unwrap() {
         let name = name.as_str().unwrap();
@@ -312,7 +314,7 @@ fn variants(schema: &Value) -> Vec<(String, Value, bool)> {
             continue;
         }
         variants.push((format!("with {name}"), with(name, right(name, field)), true));
-        for (how, wrong) in wrongs(field).into_iter().filter(|_| !PASSING.contains(&name.as_str()))
+        for (how, wrong) in wrongs(field).into_iter().filter(|_| !passing.contains(&name.as_str()))
         {
             variants.push((format!("{name} {how}"), with(name, wrong), false));
         }
@@ -330,7 +332,7 @@ async fn what_is_allowed_to_clients_is_taken_and_what_is_not_is_refused() {
         if message["contentType"] != "application/json" {
             continue;
         }
-        for (how, said, is_right) in variants(&message["payload"]) {
+        for (how, said, is_right) in variants(&message["payload"], &[]) {
             tried += 1;
             let unopened = Speaker::unopened_with(speaking(&app)).await.unwrap();
             let mut client = match kind {
@@ -374,7 +376,7 @@ async fn what_is_allowed_to_nodes_is_taken_and_what_is_not_is_refused() {
         if schema["properties"]["type"]["enum"].is_array() {
             schema["properties"]["type"] = json!({"type": "string", "const": kind});
         }
-        for (how, said, is_right) in variants(&schema) {
+        for (how, said, is_right) in variants(&schema, &PASSING) {
             tried += 1;
             let mut node = node(&app, "probe").await;
             node.send(said.clone()).await.unwrap();

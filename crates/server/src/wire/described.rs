@@ -91,6 +91,13 @@ pub(crate) fn some_of(schema: &Value, fields: &[&str]) -> Value {
     json!({ "properties": properties, "required": required })
 }
 
+/// The same schema, with nothing but these words in a field that may be absent.
+pub(crate) fn only(mut schema: Value, field: &str, words: &[&str]) -> Value {
+    let words = words.iter().map(|word| Value::from(*word));
+    schema["properties"][field]["enum"] = words.chain([Value::Null]).collect();
+    schema
+}
+
 fn forbid_null(schema: &mut Value) {
     let mut kinds = schema["type"].as_array().into_iter().flatten().filter(|kind| *kind != "null");
     if let Some(kind) = kinds.next().cloned() {

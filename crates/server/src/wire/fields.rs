@@ -29,6 +29,12 @@ pub(crate) const MAX_INDEX: u64 = (1 << 53) - 1;
 /// The source language that leaves it to the node to find out which of two is spoken.
 pub(crate) const AUTO: &str = "auto";
 
+/// Whether the languages of a direction may change places.
+pub(crate) const MODES: [&str; 2] = ["one_way", "two_way_auto"];
+
+/// The forms that speech may have.
+pub(crate) const AUDIO_FORMATS: [&str; 3] = ["opus", "pcm16", "wav"];
+
 /// A refusal of what was sent.
 pub(crate) fn invalid(detail: impl Into<String>) -> Refusal {
     let mut detail: String = detail.into();
@@ -137,7 +143,7 @@ pub(crate) fn direction(
     let target = language("tgt_lang", tgt)?;
     let a = a.map(|tag| language("lang_a", tag)).transpose()?;
     let b = b.map(|tag| language("lang_b", tag)).transpose()?;
-    if mode.as_deref().is_some_and(|mode| !["one_way", "two_way_auto"].contains(&mode)) {
+    if mode.as_deref().is_some_and(|mode| !MODES.contains(&mode)) {
         return Err(wrong("mode", "is one_way or two_way_auto"));
     }
     if !src.eq_ignore_ascii_case(AUTO) {
@@ -158,7 +164,7 @@ pub(crate) fn direction(
 /// The form that speech has.
 pub(crate) fn audio_format(word: Option<&str>) -> Result<&'static str, Refusal> {
     let word = word.unwrap_or("opus");
-    let known = ["opus", "pcm16", "wav"].into_iter().find(|known| known.eq_ignore_ascii_case(word));
+    let known = AUDIO_FORMATS.into_iter().find(|known| known.eq_ignore_ascii_case(word));
     known.ok_or_else(|| wrong("audio_format", "is opus, pcm16 or wav"))
 }
 

@@ -4,6 +4,10 @@
 //! this does not know is an error, so that nothing is let through by not being looked at.
 #![allow(dead_code, clippy::unwrap_used, reason = "shared by several test binaries")]
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use parking_lot::Mutex;
 use regex_automata::dfa::regex::Regex;
 use serde_json::Value;
 
@@ -43,7 +47,7 @@ fn check(root: Whole<'_>, schema: &Value, value: &Value, at: &str, found: &mut V
             "$ref" => check(root, target(root.root, argument), value, at, found),
             "oneOf" => one_of(root, argument, value, at, found),
             "type" => kind(argument, value, at, found),
-            "enum" if !argument.as_array().unwrap().contains(value) => {
+            "enum" if !lists(root, argument, value) => {
                 found.push(format!("{at}: {value} is not one of {argument}"));
             }
             "const" if argument != value => {
@@ -87,12 +91,28 @@ fn check(root: Whole<'_>, schema: &Value, value: &Value, at: &str, found: &mut V
     }
 }
 
+/// Words of others are taken in any case.
+fn lists(root: Whole<'_>, words: &Value, value: &Value) -> bool {
+    let same = |word: &Value| match (word.as_str(), value.as_str()) {
+        (Some(word), Some(value)) if root.is_open => word.eq_ignore_ascii_case(value),
+        _ => word == value,
+    };
+    words.as_array().unwrap().iter().any(same)
+}
+
 fn length(value: &Value) -> Option<u64> {
     value.as_str().map(|text| text.chars().count() as u64)
 }
 
 fn fits(pattern: &Value, text: &str) -> bool {
-    Regex::new(pattern.as_str().unwrap()).unwrap().is_match(text)
+    // The same few patterns, for every message of a test.
+    static KNOWN: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);
+    let pattern = pattern.as_str().unwrap();
+    let mut known = KNOWN.lock();
+    if !known.contains_key(pattern) {
+        known.insert(pattern.to_owned(), Regex::new(pattern).unwrap());
+    }
+    known[pattern].is_match(text)
 }
 
 /// What a reference names.

@@ -40,8 +40,8 @@ pub(crate) struct AboutItself {
     /// `ack`, `cancel`, `binary_audio`, `audio_ref`, `tokens`, `progress`, `result_ack`; other words
     /// are passed over.
     supports: Option<Vec<String>>,
-    /// `registering`, `ready`, `degraded`, `draining` or `offline`, in any case. Absent: `ready`
-    /// once `semantic_core_ready` is not false.
+    /// Where it is in its life, in any case. Absent: `ready` once `semantic_core_ready` is not
+    /// false.
     health: Option<String>,
     /// What it can do in which languages; needed to register.
     #[schema(inline)]

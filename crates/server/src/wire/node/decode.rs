@@ -72,18 +72,52 @@ pub(super) struct Message<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<String>)]
     message: Option<Text<'a>>,
-    /// If it failed: `code`, `message` and `details`, or a sentence alone.
+    /// If it failed: what went wrong. A sentence alone is taken as its message.
     #[serde(borrow)]
-    #[schema(value_type = Option<serde_json::Value>)]
+    #[schema(value_type = Option<Failed<'a>>, inline)]
     error: Option<&'a RawValue>,
     /// Reaches the client. With `reason` `ASR_EMPTY` or `NO_TEXT_ASSIGNED`, nothing was said.
     #[serde(borrow)]
     #[schema(value_type = Option<serde_json::Value>)]
     extra: Option<&'a RawValue>,
-    /// Of a missing model: `model_id` or `model`, and `version`.
+    /// With `MODEL_NOT_AVAILABLE`: which model.
     #[serde(borrow)]
-    #[schema(value_type = Option<serde_json::Value>)]
+    #[schema(value_type = Option<Model<'a>>, inline)]
     details: Option<&'a RawValue>,
+}
+
+/// What a failed result says about itself.
+#[derive(Deserialize, ToSchema)]
+struct Failed<'a> {
+    /// `BUSY`, `MODEL_NOT_AVAILABLE`, or one of the node's own, which callers see.
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    code: Option<Text<'a>>,
+    /// For people.
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    message: Option<Text<'a>>,
+    /// With `MODEL_NOT_AVAILABLE`: which model.
+    #[serde(borrow)]
+    #[schema(value_type = Option<Model<'a>>, inline)]
+    details: Option<&'a RawValue>,
+}
+
+/// A model that a node misses.
+#[derive(Deserialize, ToSchema)]
+struct Model<'a> {
+    /// Its name, as older agents say it.
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    model: Option<Text<'a>>,
+    /// Its name.
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    model_id: Option<Text<'a>>,
+    /// Its version.
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    version: Option<Text<'a>>,
 }
 
 /// Reads one message. `whole` makes the bytes of it that are kept with a result.
@@ -247,17 +281,8 @@ struct Failure {
 
 /// What a failed result says about itself; a node that says nothing has failed all the same.
 fn failure(error: Option<&RawValue>) -> Failure {
-    #[derive(Deserialize)]
-    struct Fields<'a> {
-        #[serde(borrow)]
-        code: Option<Text<'a>>,
-        #[serde(borrow)]
-        message: Option<Text<'a>>,
-        #[serde(borrow)]
-        details: Option<&'a RawValue>,
-    }
     let raw = error.map_or("{}", RawValue::get);
-    let fields = serde_json::from_str(raw).unwrap_or_else(|_| Fields {
+    let fields = serde_json::from_str(raw).unwrap_or_else(|_| Failed {
         code: None,
         // Some say it as a string instead.
         message: serde_json::from_str(raw).ok(),
@@ -280,16 +305,7 @@ fn failure(error: Option<&RawValue>) -> Failure {
 
 /// The model that details name, with its version if they name that too.
 fn model(details: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Details<'a> {
-        #[serde(borrow)]
-        model: Option<Text<'a>>,
-        #[serde(borrow)]
-        model_id: Option<Text<'a>>,
-        #[serde(borrow)]
-        version: Option<Text<'a>>,
-    }
-    let details: Details<'_> = serde_json::from_str(details.get()).ok()?;
+    let details: Model<'_> = serde_json::from_str(details.get()).ok()?;
     let name = details.model_id.or(details.model)?.0;
     let full = match details.version {
         Some(version) => format!("{name}@{}", version.0),

@@ -1,22 +1,26 @@
 //! What a node says, described by the types that it is read with.
 
+use lingua_core::node::Health;
 use serde_json::{Value, json};
 
 use super::about_itself::AboutItself;
 use super::decode::{Auth, Message};
-use crate::wire::described::{Described, of, some_of};
+use crate::wire::described::{Described, of, only, some_of};
 
 /// What every word about a job has; a mark says that it must be there.
 const ABOUT_A_JOB: [&str; 3] = ["job_id!", "attempt_id", "lease_token"];
 
 /// Every message of a node.
 pub(crate) fn described() -> Vec<Described> {
-    let message = of::<Message<'_>>();
+    let mut message = of::<Message<'_>>();
+    if let Some(forms) = message["properties"]["error"]["oneOf"].as_array_mut() {
+        forms.push(json!({ "type": "string" }));
+    }
     let about_job = |name, about, own: &[&str], more: Value| {
         let schemas = [some_of(&message, &ABOUT_A_JOB), some_of(&message, own), more];
         Described::read(&[name], about, &schemas)
     };
-    let itself = of::<AboutItself>();
+    let itself = only(of::<AboutItself>(), "health", &Health::ALL.map(Health::as_str));
     let mut register = itself.clone();
     register["required"] = json!(["language_capabilities"]);
     let failure = some_of(&message, &["code", "message"]);
@@ -44,8 +48,8 @@ pub(crate) fn described() -> Vec<Described> {
             "Words on the way; they reach the speaker.",
             &[],
             json!({ "properties": {
-                "text": { "description": "What was recognised so far." },
-                "is_final": { "description": "They will not change any more." },
+                "text": { "type": "string", "description": "What was recognised so far." },
+                "is_final": { "type": "boolean", "description": "They will not change any more." },
             } }),
         ),
         about_job(

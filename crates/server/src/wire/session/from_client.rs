@@ -1,31 +1,35 @@
 //! What a client says, described by the types that it is read with.
 
+use super::Codec;
 use super::init::Fields;
 use super::manner::Wishes;
 use super::said::{AUDIO_FRAME, Addressed, Auth, Cancel, Chunk, FINAL_FRAME, Heartbeat, Utterance};
-use crate::wire::described::{Described, of};
+use crate::wire::described::{Described, of, only};
+use crate::wire::fields::{AUDIO_FORMATS, MODES};
 
 /// Every message of a client.
 pub(crate) fn described() -> Vec<Described> {
+    let wishes = only(of::<Wishes>(), "mode", &MODES);
+    let codecs = [Codec::Opus, Codec::Pcm16].map(Codec::as_str);
     let one = |name, about, schema| Described::read(&[name], about, &[schema]);
     let bare = |name, about| one(name, about, of::<Addressed<'_>>());
     vec![
         Described::read(
             &["session_init"],
             "The first message: opens a session, or goes on with one.",
-            &[of::<Fields<'_>>(), of::<Wishes>()],
+            &[only(of::<Fields<'_>>(), "codec", &codecs), wishes.clone()],
         ),
         one("audio_chunk", "A piece of speech.", of::<Chunk<'_>>()),
         Described::read(
             &["utterance"],
             "A whole utterance with a direction of its own.",
-            &[of::<Utterance<'_>>(), of::<Wishes>()],
+            &[only(of::<Utterance<'_>>(), "audio_format", &AUDIO_FORMATS), wishes.clone()],
         ),
         bare("finalize", "What was said so far is an utterance."),
         Described::read(
             &["set_languages"],
             "From now on in these languages; what was said so far is cut.",
-            &[of::<Addressed<'_>>(), of::<Wishes>()],
+            &[of::<Addressed<'_>>(), wishes],
         ),
         one("cancel", "An utterance is no longer wanted.", of::<Cancel<'_>>()),
         one("client_heartbeat", "A sign of life.", of::<Heartbeat<'_>>()),

@@ -52,8 +52,7 @@ pub(super) struct Fields<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<Vec<String>>, max_items = 64)]
     supports: Option<Vec<Text<'a>>>,
-    /// The form of speech in pieces: `opus` (if absent) or `pcm16`, in any case.
-    #[schema(pattern = "^([oO][pP][uU][sS]|[pP][cC][mM]16)$")]
+    /// The form of speech in pieces, in any case. Absent: `opus`.
     codec: Option<String>,
     /// Silence that ends an utterance. Absent: 3000.
     #[schema(minimum = 200, maximum = 30000)]

@@ -27,8 +27,7 @@ pub(super) struct Wishes {
     /// What it becomes.
     #[schema(min_length = 1)]
     pub(super) tgt_lang: String,
-    /// `one_way` or `two_way_auto`.
-    #[schema(pattern = "^(one_way|two_way_auto)$")]
+    /// Whether the node may find out the direction. `auto` means `two_way_auto`.
     pub(super) mode: Option<String>,
     /// One language of the conversation; with `auto` it must be there.
     #[schema(min_length = 1)]

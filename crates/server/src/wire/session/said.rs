@@ -209,8 +209,7 @@ pub(super) struct Utterance<'a> {
     #[serde(borrow)]
     #[schema(value_type = String, content_encoding = "base64", min_length = 1)]
     audio: Cow<'a, str>,
-    /// The form of the speech: `opus` (if absent), `pcm16` or `wav`, in any case.
-    #[schema(pattern = "^([oO][pP][uU][sS]|[pP][cC][mM]16|[wW][aA][vV])$")]
+    /// The form of the speech, in any case. Absent: `opus`.
     audio_format: Option<String>,
     /// Samples a second. Absent: 16000.
     #[schema(minimum = 8000, maximum = 192000)]
