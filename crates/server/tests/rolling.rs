@@ -2,7 +2,11 @@
 //! and started anew in turn, while people talk.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "app/described.rs"]
+mod described;
 mod process;
+#[path = "app/schema.rs"]
+mod schema;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -92,6 +96,7 @@ async fn all_said(speakers: Vec<AutoSpeaker>) -> Report {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_loses_doubles_and_disorders_nothing() {
+    described::listen();
     let redis = RedisServer::start().await.unwrap();
     let store = redis.url();
     let mut instances = Vec::new();
@@ -136,4 +141,5 @@ async fn a_rolling_restart_loses_doubles_and_disorders_nothing() {
     assert!(others.sessions > u64::from(EXISTING), "nobody of them had to move");
     let breaches: u64 = nodes.iter().map(|node| node.stats().breaches).sum();
     assert_eq!(breaches, 0, "nodes were given more than they can do");
+    described::verdict();
 }

@@ -86,6 +86,7 @@ impl Talk {
             screen.say("");
             screen.say(&format!("{}  said        {}", n + 1, sentence.text));
             let told = say(&mut speaker, sentence, screen).await?;
+            screen.show("");
             for line in told.lines() {
                 screen.say(&format!("   {line}"));
             }
@@ -98,14 +99,17 @@ impl Talk {
 
 async fn say(speaker: &mut Speaker, sentence: &Sentence, screen: &Screen) -> anyhow::Result<Told> {
     let pieces = Codec::Pcm16.pieces(&sentence.audio, PIECE_MS);
-    let mut due = Instant::now();
+    let all = pieces.len() as u64 * PIECE_MS;
+    let (mut due, mut said_ms) = (Instant::now(), 0);
     for piece in pieces {
-        screen.show(&format!("   … {} ms of speech", sentence.audio.len() / BYTES_PER_MS));
+        said_ms += PIECE_MS;
+        screen.show(&format!("   … speaking, {said_ms} of {all} ms"));
         speaker.say(piece).await?;
         due += Duration::from_millis(PIECE_MS);
         sleep_until(due).await;
     }
     speaker.end().await?;
+    screen.show("   …");
     let said_at = Instant::now();
     loop {
         let heard = speaker.next().await?;
