@@ -296,12 +296,19 @@ pub struct Refusal {
     pub detail: String,
     /// When trying again makes sense.
     pub retry_after_ms: Option<u64>,
+    /// For the audit log: a word that stays the same whatever the sentence says.
+    pub reason: Option<&'static str>,
 }
 
 impl Refusal {
     /// A refusal with this code and sentence.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Refusal { code, node_code: None, detail: detail.into(), retry_after_ms: None }
+        Refusal { code, node_code: None, detail: detail.into(), retry_after_ms: None, reason: None }
+    }
+
+    /// The same, with a word for the audit log.
+    pub fn because(self, reason: &'static str) -> Self {
+        Refusal { reason: Some(reason), ..self }
     }
 
     /// The same, with a time after which to try again.

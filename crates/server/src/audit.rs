@@ -104,6 +104,11 @@ impl Audit {
         }
     }
 
+    /// A socket that was let in had to leave.
+    pub(crate) fn dismissed(&self, caller: &Caller, from: IpAddr, kind: &str, why: &Refusal) {
+        self.refuse(Who::of(caller, Some(from)), "socket.end", kind, reason(why));
+    }
+
     /// A call was refused for want of the right token.
     pub(crate) fn refused(&self, caller: &Caller, call: Option<&Call>, reason: &'static str) {
         let Some(call) = call else { return };
@@ -189,20 +194,8 @@ impl Actor {
 
 /// Why somebody is not let in, in a word. Sentences may change and quote.
 pub(crate) fn reason(refusal: &Refusal) -> &'static str {
-    const WORDS: [(&str, &str); 9] = [
-        ("a token is needed", "no_token"),
-        ("Authorization:", "malformed_header"),
-        ("the token is not good yet", "not_yet"),
-        ("the token is not good here", "bad_token"),
-        ("the token has expired", "expired"),
-        ("the token is revoked", "revoked"),
-        ("this is for tokens of the role", "other_role"),
-        ("pages of other sites", "other_site"),
-        ("orders are taken from this page", "other_site"),
-    ];
-    let known = WORDS.iter().find(|(begins, _)| refusal.detail.starts_with(begins));
-    match (known, refusal.code) {
-        (Some((_, word)), _) => word,
+    match (refusal.reason, refusal.code) {
+        (Some(reason), _) => reason,
         (None, Code::Unauthorized) => "unauthorized",
         // Another node, another tenant, or blocked.
         (None, _) => "not_theirs",

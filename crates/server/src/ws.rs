@@ -9,7 +9,6 @@ mod node_socket;
 mod outbound;
 mod session_socket;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::ws::WebSocketUpgrade;
@@ -49,8 +48,7 @@ pub(crate) async fn node(
         Ok(upgrade) => upgrade,
         Err(rejection) => return not_a_socket(&rejection),
     };
-    let pass = Pass::of_node(gate, peer.certified.clone());
-    let visitor = Visitor { pass, address: peer.address, shown };
+    let visitor = Visitor { pass: Pass::of_node(gate, &peer), shown };
     upgrade
         .max_message_size(peer.limits.node_message_bytes)
         .max_frame_size(peer.limits.node_message_bytes)
@@ -72,7 +70,7 @@ pub(crate) async fn session(
         Ok(upgrade) => upgrade,
         Err(rejection) => return not_a_socket(&rejection),
     };
-    let visitor = Visitor { pass: Pass::none(gate), address: peer.address, shown };
+    let visitor = Visitor { pass: Pass::none(gate, peer.address), shown };
     upgrade
         .max_message_size(peer.limits.session_message_bytes)
         .max_frame_size(peer.limits.session_message_bytes)
@@ -85,7 +83,6 @@ pub(crate) async fn session(
 /// Who is at the other end, as far as is known.
 struct Visitor {
     pass: Pass,
-    address: IpAddr,
     /// A token that came with the request.
     shown: Shown,
 }
@@ -97,7 +94,8 @@ impl Visitor {
         let entered = self.pass.show(role, token, now_ms / 1_000).and_then(|()| self.may_be(role));
         if let Err(refusal) = &entered {
             let shown = self.pass.gate().whose(token);
-            self.pass.gate().audit().socket(&shown, self.address, role.as_str(), Err(refusal));
+            let (audit, address) = (self.pass.gate().audit(), self.pass.address());
+            audit.socket(&shown, address, role.as_str(), Err(refusal));
         }
         entered
     }
@@ -106,7 +104,7 @@ impl Visitor {
         match self.pass.caller() {
             Caller::Known(known) if known.role != role => {
                 let detail = format!("this is for tokens of the role {}", role.as_str());
-                Err(Refusal::new(Code::Forbidden, detail))
+                Err(Refusal::new(Code::Forbidden, detail).because("other_role"))
             }
             _ => Ok(()),
         }
@@ -115,7 +113,7 @@ impl Visitor {
     /// Writes down what became of one whose token was good.
     fn note(&self, role: Role, outcome: Outcome<'_>) {
         let audit = self.pass.gate().audit();
-        audit.socket(self.pass.caller(), self.address, role.as_str(), outcome);
+        audit.socket(self.pass.caller(), self.pass.address(), role.as_str(), outcome);
     }
 }
 

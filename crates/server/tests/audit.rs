@@ -7,7 +7,7 @@ mod process;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gated::{Keys, call};
+use gated::{Keys, Line, call};
 use process::{Lingua, wait_for};
 use serde_json::{Value, json};
 
@@ -123,6 +123,61 @@ fn who_did_what_stands_there_over_rotation_and_restart_and_no_line_can_be_change
     let (code, said) = check(&[&old, &place.file]);
     assert_eq!(code, Some(1));
     assert!(said.contains(&format!("audit.log.1:{changed} ")), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_that_has_to_leave_stands_there_with_whose_it_was_and_why() {
+    let place = Place::start(None);
+    let admin = place.keys.admin("ops", "admin-1");
+    let to = place.lingua.address();
+    let opening = json!({"type": "session_init", "client_version": "1", "platform": "web",
+        "src_lang": "en", "tgt_lang": "zh"});
+    let registering = json!({"type": "node_register", "node_id": "node-1", "version": "1",
+        "platform": "linux", "language_capabilities": {"semantic_languages": ["en"]}});
+    let mut open = Vec::new();
+    for (path, token, first) in [
+        ("/ws/session", place.keys.short_session("acme", "session-1", 2), &opening),
+        ("/ws/session", place.keys.session("acme", "session-2"), &opening),
+        ("/ws/node", place.keys.node("node-1", "node-token-1"), &registering),
+    ] {
+        let mut line = Line::open(to, path, Some(&token)).await;
+        line.say(first).await;
+        let answer = line.hear().await;
+        assert!(answer["type"].as_str().unwrap_or_default().ends_with("_ack"), "{answer}");
+        open.push(line);
+    }
+    let stream = place.keys.admin("eve", "admin-2");
+    let reader =
+        std::thread::spawn(move || call(to, "GET", "/api/v1/events", Some(&stream), &Value::Null));
+    let follows = || {
+        let text = call(to, "GET", "/metrics", Some(&admin), &Value::Null).text;
+        text.lines().any(|line| line == "lingua_dashboard_readers 1")
+    };
+    wait_for("the stream is open", follows);
+    for jti in ["session-2", "node-token-1", "admin-2"] {
+        let revoked = json!({"jti": jti});
+        assert_eq!(place.ask("POST", "/api/v1/revocations", Some(&admin), &revoked), 200);
+    }
+    for line in &mut open {
+        while line.hear().await.get("close").is_none() {}
+    }
+    reader.join().unwrap();
+    let ended = || {
+        let ended = lines(&place.file).into_iter().filter(|line| line["what"] == "socket.end");
+        let words = ended.map(|line| {
+            [&line["who"]["jti"], &line["about"], &line["outcome"]]
+                .map(|word| word.as_str().unwrap_or_default().to_owned())
+        });
+        words.collect::<std::collections::BTreeSet<_>>()
+    };
+    let all = [
+        ["admin-2", "admin", "refused.revoked"],
+        ["node-token-1", "node", "refused.revoked"],
+        ["session-1", "session", "refused.expired"],
+        ["session-2", "session", "refused.revoked"],
+    ];
+    wait_for("all of them are written", || ended().len() >= all.len());
+    assert_eq!(ended(), all.map(|line| line.map(str::to_owned)).into());
 }
 
 #[test]

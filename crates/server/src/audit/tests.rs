@@ -188,8 +188,8 @@ fn what_is_told_once_in_a_while_is_counted_in_between() {
 
 #[test]
 fn reasons_are_words_and_never_what_the_sentence_quotes() {
-    let reason_of = |code, detail: &str| reason(&Refusal::new(code, detail));
-    assert_eq!(reason_of(Code::Unauthorized, "the token has expired"), "expired");
-    assert_eq!(reason_of(Code::Unauthorized, "something else with a secret"), "unauthorized");
-    assert_eq!(reason_of(Code::Forbidden, "the token is another node's"), "not_theirs");
+    let refusal = |code| Refusal::new(code, "a sentence with a secret");
+    assert_eq!(reason(&refusal(Code::Unauthorized).because("expired")), "expired");
+    assert_eq!(reason(&refusal(Code::Unauthorized)), "unauthorized");
+    assert_eq!(reason(&refusal(Code::Forbidden)), "not_theirs");
 }

@@ -102,7 +102,7 @@ pub(crate) async fn events(
     headers: HeaderMap,
 ) -> Answer<Response> {
     // The stream ends with the token that opened it.
-    let mut pass = Pass::none(Arc::clone(&door.gate));
+    let mut pass = Pass::none(Arc::clone(&door.gate), peer.address);
     let token = guard::token(&headers).map_err(Refused)?;
     pass.show(Role::Admin, token, door.engine.now_ms() / 1_000).map_err(Refused)?;
     let Some(seat) = door.readers.seat() else {

@@ -84,7 +84,8 @@ impl Guard {
             Who::Peers if self.gate.is_peer(certified, self.now_s()) => {}
             Who::Peers => {
                 let detail = "this is for other instances, by their certificates";
-                return (known, Refused(Refusal::new(Code::Forbidden, detail)).into_response());
+                let refusal = Refusal::new(Code::Forbidden, detail).because("no_certificate");
+                return (known, Refused(refusal).into_response());
             }
             Who::These(roles) => match self.caller(request.headers(), certified, roles) {
                 Ok(caller) => {
@@ -139,7 +140,7 @@ impl Guard {
             Caller::Known(known) if !roles.contains(&known.role) => {
                 let words: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
                 let detail = format!("this is for tokens of the role {}", words.join(" or "));
-                Err(Refusal::new(Code::Forbidden, detail))
+                Err(Refusal::new(Code::Forbidden, detail).because("other_role"))
             }
             _ => Ok(caller),
         }
@@ -152,7 +153,10 @@ pub(super) fn token(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let shown = value.to_str().ok().and_then(|text| text.split_once(' '));
     match shown {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(Some(token.trim())),
-        _ => Err(Refusal::new(Code::Unauthorized, "Authorization: is Bearer and a token")),
+        _ => {
+            let detail = "Authorization: is Bearer and a token";
+            Err(Refusal::new(Code::Unauthorized, detail).because("malformed_header"))
+        }
     }
 }
 
@@ -172,7 +176,7 @@ impl Gate {
         let forbidden = || {
             let detail =
                 "pages of other sites may not call this; identity.origins names those that may";
-            Err(Refusal::new(Code::Forbidden, detail))
+            Err(Refusal::new(Code::Forbidden, detail).because("other_site"))
         };
         let Some(origin) = headers.get(header::ORIGIN) else {
             // Simple requests of other sites come without one.

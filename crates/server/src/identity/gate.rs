@@ -143,7 +143,7 @@ impl Gate {
         if self.is_open() {
             return Ok(Caller::Anyone);
         }
-        let token = token.ok_or_else(|| unauthorized("a token is needed here"))?;
+        let token = token.ok_or_else(|| unauthorized("no_token", "a token is needed here"))?;
         self.check(token, now_s).map(Caller::Known)
     }
 
@@ -159,7 +159,7 @@ impl Gate {
         let Some(node) = certified.and_then(|certified| certified.node.as_ref()) else {
             if self.rules.read().node_certs {
                 let detail = "nodes show a certificate here";
-                return Err(Refusal::new(Code::Forbidden, detail));
+                return Err(Refusal::new(Code::Forbidden, detail).because("no_certificate"));
             }
             return self.caller(token, now_s);
         };
@@ -169,7 +169,7 @@ impl Gate {
         let credential = self.check(token, now_s)?;
         if credential.role == Role::Node && credential.subject != node.as_str() {
             let detail = "the token and the certificate are not the same node's";
-            return Err(Refusal::new(Code::Forbidden, detail));
+            return Err(Refusal::new(Code::Forbidden, detail).because("not_theirs"));
         }
         Ok(Caller::Known(credential))
     }
@@ -194,7 +194,7 @@ impl Gate {
             None => {
                 let credential = Arc::new(verify(&rules, token).map_err(|why| {
                     tracing::debug!(reason = why, "a token is refused");
-                    unauthorized("the token is not good here")
+                    unauthorized("bad_token", "the token is not good here")
                 })?);
                 let mut seen = self.seen.lock();
                 if seen.len() >= MAX_SEEN {
@@ -214,13 +214,13 @@ impl Gate {
     /// Whether a token that was signed well is good at this moment.
     fn is_good(&self, rules: &Rules, token: &Credential, now_s: u64) -> Result<(), Refusal> {
         if now_s + rules.leeway_s < token.not_before {
-            return Err(unauthorized("the token is not good yet"));
+            return Err(unauthorized("not_yet", "the token is not good yet"));
         }
         if now_s >= token.expires + rules.leeway_s {
-            return Err(unauthorized("the token has expired"));
+            return Err(unauthorized("expired", "the token has expired"));
         }
         if self.is_revoked(token) {
-            return Err(unauthorized("the token is revoked"));
+            return Err(unauthorized("revoked", "the token is revoked"));
         }
         Ok(())
     }
@@ -321,6 +321,7 @@ fn verify(rules: &Rules, token: &str) -> Result<Credential, &'static str> {
     Credential::of(claims)
 }
 
-pub(super) fn unauthorized(detail: &str) -> Refusal {
-    Refusal::new(Code::Unauthorized, detail)
+/// With a word for the audit log.
+pub(super) fn unauthorized(reason: &'static str, detail: &str) -> Refusal {
+    Refusal::new(Code::Unauthorized, detail).because(reason)
 }

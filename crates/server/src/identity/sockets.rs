@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +16,7 @@ use tokio::sync::oneshot;
 use super::Caller;
 use super::claims::{Credential, Role};
 use super::gate::{Gate, unauthorized};
+use crate::listener::Peer;
 use crate::tls::Certified;
 
 /// Who is inside, by a number of their own.
@@ -43,12 +45,15 @@ impl Sockets {
     pub(super) fn dismiss_expired(&self, now_s: u64, leeway_s: u64) {
         self.remove(|inside| {
             if inside.certified.as_ref().is_some_and(|certified| !certified.is_believed()) {
-                return Some(unauthorized("the certificate is not good any more"));
+                return Some(unauthorized(
+                    "bad_certificate",
+                    "the certificate is not good any more",
+                ));
             }
             let over = now_s >= inside.expires.saturating_add(leeway_s);
             over.then(|| match inside.token {
-                Some(_) => unauthorized("the token has expired"),
-                None => unauthorized("the certificate has expired"),
+                Some(_) => unauthorized("expired", "the token has expired"),
+                None => unauthorized("expired", "the certificate has expired"),
             })
         });
     }
@@ -69,6 +74,9 @@ impl Sockets {
 /// What a socket holds as long as its owner may be there.
 pub(crate) struct Pass {
     gate: Arc<Gate>,
+    /// Where they are, and as what they came in.
+    address: IpAddr,
+    role: Option<Role>,
     caller: Caller,
     /// Of the connection.
     certified: Option<Arc<Certified>>,
@@ -78,14 +86,21 @@ pub(crate) struct Pass {
 
 impl Pass {
     /// For a socket whose owner has shown nothing yet.
-    pub(crate) fn none(gate: Arc<Gate>) -> Self {
-        Pass::of_node(gate, None)
+    pub(crate) fn none(gate: Arc<Gate>, address: IpAddr) -> Self {
+        Pass { gate, address, role: None, caller: Caller::Anyone, certified: None, watched: None }
     }
 
     /// The same for a node that may have shown a certificate.
-    pub(crate) fn of_node(gate: Arc<Gate>, certified: Option<Arc<Certified>>) -> Self {
-        let certified = certified.filter(|certified| certified.node.is_some());
-        Pass { gate, caller: Caller::Anyone, certified, watched: None }
+    pub(crate) fn of_node(gate: Arc<Gate>, peer: &Peer) -> Self {
+        let certified = peer.certified.clone().filter(|certified| certified.node.is_some());
+        let mut pass = Pass::none(gate, peer.address);
+        pass.certified = certified;
+        pass
+    }
+
+    /// Where they are.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
     }
 
     /// Who it is.
@@ -117,6 +132,7 @@ impl Pass {
             _ => None,
         };
         self.caller = caller;
+        self.role = Some(role);
         Ok(())
     }
 
@@ -126,7 +142,7 @@ impl Pass {
         let Caller::Known(newer) = self.gate.caller(Some(token), now_s)? else { return Ok(None) };
         if !newer.is_same(known) {
             let other = "the token is another one's than the one that opened this socket";
-            return Err(unauthorized(other));
+            return Err(unauthorized("not_theirs", other));
         }
         self.forget();
         self.watched = Some(self.watch(Some((&newer, token))));
@@ -160,12 +176,14 @@ impl Pass {
         }
     }
 
-    /// Resolves when its owner has to leave.
+    /// Resolves when its owner has to leave, which is written down.
     pub(crate) fn poll_dismissed(&mut self, cx: &mut Context<'_>) -> Poll<Refusal> {
         let Some((_, dismissed)) = &mut self.watched else { return Poll::Pending };
         match Pin::new(dismissed).poll(cx) {
             Poll::Ready(Ok(refusal)) => {
                 self.watched = None;
+                let role = self.role.map_or("", Role::as_str);
+                self.gate.audit().dismissed(&self.caller, self.address, role, &refusal);
                 Poll::Ready(refusal)
             }
             Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,

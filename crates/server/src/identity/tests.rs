@@ -243,7 +243,7 @@ fn keys_change_while_it_runs() {
 async fn who_is_inside_leaves_when_the_token_ends() {
     let place = Place::new();
     let inside = |wish: Wish| {
-        let mut pass = Pass::none(Arc::clone(&place.gate));
+        let mut pass = Pass::none(Arc::clone(&place.gate), [127, 0, 0, 1].into());
         pass.show(wish.role, Some(&place.mint(wish)), NOW).unwrap();
         pass
     };

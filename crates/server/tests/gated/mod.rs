@@ -50,6 +50,14 @@ impl Keys {
         self.sign(&json!({"role": "session", "sub": "app", "jti": jti, "tenant": tenant}))
     }
 
+    /// Good for a moment only.
+    pub fn short_session(&self, tenant: &str, jti: &str, seconds: u64) -> String {
+        let exp = lingua_store::Clock::system().now().as_millis() / 1_000 + seconds;
+        self.sign(
+            &json!({"role": "session", "sub": "app", "jti": jti, "tenant": tenant, "exp": exp}),
+        )
+    }
+
     pub fn node(&self, node: &str, jti: &str) -> String {
         self.sign(&json!({"role": "node", "sub": node, "jti": jti}))
     }
