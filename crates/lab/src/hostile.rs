@@ -1,17 +1,16 @@
-//! Clients that mean no good. Each does one thing for as long as it is held, from an address of its
-//! own, and on loopback only.
+//! Clients and nodes that mean no good. Each does one thing for as long as it is held, from addresses
+//! of its own, and on loopback only.
+//!
+//! - `talk`: those who open a session, or a node's socket, and then say what nobody should.
+//! - `sockets`: those who only hold or begin connections.
+
+mod sockets;
+mod talk;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use anyhow::Context;
-use serde_json::json;
-use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpSocket, TcpStream};
-use tokio::task::JoinHandle;
-
-use crate::speech::{Codec, Signal};
-use crate::{Speaker, SpeakerOptions};
+use tokio::sync::{oneshot, watch};
 
 /// What it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,147 +19,168 @@ pub enum Malice {
     NeverReads,
     /// Sends messages that are right, as fast as it can.
     Floods,
-    /// Sends messages that mean nothing, and comes back when it is thrown out.
-    Garbage,
-    /// Opens sockets and says nothing.
+    /// Asks over HTTP, as fast as it can, on several connections.
+    Requests,
+    /// Sends messages that are as large as can be, and larger ones.
+    Giants,
+    /// Sends messages that are nested deeper than anything is, and comes back when it is thrown out.
+    Nested,
+    /// Speaks without a pause and without an end, as fast as it can.
+    Endless,
+    /// Opens sockets and says nothing, until they are closed.
     ManySockets {
         /// How many.
-        count: usize,
+        count: u32,
+    },
+    /// Opens sessions from many addresses and says nothing.
+    Idle {
+        /// How many.
+        count: u32,
     },
     /// Sends its headers a byte at a time, on many connections.
-    Dribbles {
+    DribblesHeaders {
         /// How many.
-        count: usize,
+        count: u32,
     },
+    /// Opens sockets and sends its first message a byte at a time.
+    DribblesHandshake {
+        /// How many.
+        count: u32,
+    },
+    /// Nodes that say again and again that they have a million slots.
+    ManySlots,
+    /// Nodes that say again and again that they know 64,000 languages.
+    ManyLanguages,
 }
 
 impl Malice {
-    /// One of each.
-    pub const ALL: [Malice; 5] = [
-        Malice::NeverReads,
-        Malice::Floods,
-        Malice::Garbage,
-        Malice::ManySockets { count: 5_000 },
-        Malice::Dribbles { count: 200 },
-    ];
+    /// One of each; so many sockets of one that holds them.
+    pub fn all(sockets: u32) -> [Malice; 12] {
+        let few = sockets.div_ceil(50);
+        [
+            Malice::NeverReads,
+            Malice::Floods,
+            Malice::Requests,
+            Malice::Giants,
+            Malice::Nested,
+            Malice::Endless,
+            Malice::ManySockets { count: sockets },
+            Malice::Idle { count: sockets },
+            Malice::DribblesHeaders { count: few },
+            Malice::DribblesHandshake { count: few },
+            Malice::ManySlots,
+            Malice::ManyLanguages,
+        ]
+    }
 
     /// In a few words.
     pub fn name(self) -> &'static str {
         match self {
             Malice::NeverReads => "never reads",
-            Malice::Floods => "floods",
-            Malice::Garbage => "sends garbage",
+            Malice::Floods => "floods a socket",
+            Malice::Requests => "floods with requests",
+            Malice::Giants => "sends giants",
+            Malice::Nested => "nests deeply",
+            Malice::Endless => "speaks without end",
             Malice::ManySockets { .. } => "opens sockets",
-            Malice::Dribbles { .. } => "dribbles headers",
+            Malice::Idle { .. } => "holds idle sessions",
+            Malice::DribblesHeaders { .. } => "dribbles headers",
+            Malice::DribblesHandshake { .. } => "dribbles its opening",
+            Malice::ManySlots => "claims slots",
+            Malice::ManyLanguages => "claims languages",
         }
     }
 
+    /// Where it comes from, unless it comes from many addresses.
     fn address(self) -> IpAddr {
         let last = match self {
             Malice::NeverReads => 101,
             Malice::Floods => 102,
-            Malice::Garbage => 103,
-            Malice::ManySockets { .. } => 104,
-            Malice::Dribbles { .. } => 105,
+            Malice::Requests => 103,
+            Malice::Giants => 104,
+            Malice::Nested => 105,
+            Malice::Endless => 106,
+            Malice::ManySockets { .. } => 107,
+            Malice::Idle { .. } => 108,
+            Malice::DribblesHeaders { .. } => 109,
+            Malice::DribblesHandshake { .. } => 110,
+            // Simulated nodes come from where the system puts them.
+            Malice::ManySlots | Malice::ManyLanguages => 1,
         };
         IpAddr::from([127, 0, 0, last])
     }
 }
 
-/// A client that means no good; it ends when it is dropped.
+/// One that means no good, on a thread of its own; it ends when it is dropped. It lets all others on
+/// this machine go first: who means no good brings a machine of their own, and takes no processor from
+/// those they attack.
 #[derive(Debug)]
-pub struct Hostile(JoinHandle<()>);
-
-impl Drop for Hostile {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+pub struct Hostile {
+    /// Gone when this value is.
+    _held: oneshot::Sender<()>,
+    in_place: watch::Receiver<bool>,
 }
 
 impl Hostile {
     /// Lets it loose on the scheduler at this address.
-    pub fn start(malice: Malice, target: SocketAddr) -> Self {
-        Hostile(tokio::spawn(async move {
-            loop {
-                // Whatever throws it out, it comes back.
-                let _ = act(malice, target).await;
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }))
+    pub fn start(malice: Malice, target: SocketAddr) -> anyhow::Result<Self> {
+        anyhow::ensure!(target.ip().is_loopback(), "only loopback is attacked");
+        let (held, mut dropped) = oneshot::channel();
+        let (place, in_place) = watch::channel(false);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("hostile".to_owned());
+        thread.spawn(move || {
+            // Of this thread only; without it the measurement is a little too hard.
+            let _ = rustix::process::nice(10);
+            runtime.block_on(async {
+                tokio::select! {
+                    () = again_and_again(malice, target, &place) => {}
+                    _ = &mut dropped => {}
+                }
+            });
+            // Thousands of sockets need not be waited for.
+            runtime.shutdown_background();
+        })?;
+        Ok(Hostile { _held: held, in_place })
+    }
+
+    /// Waits until it does what it is there for: until all of its sockets are open, or as many as it
+    /// is let.
+    pub async fn in_place(&mut self) {
+        // A thread that is gone is waited for by nobody.
+        let _ = self.in_place.wait_for(|there| *there).await;
     }
 }
 
-async fn act(malice: Malice, target: SocketAddr) -> anyhow::Result<()> {
-    anyhow::ensure!(target.ip().is_loopback(), "only loopback is attacked");
-    let options = SpeakerOptions::new(format!("ws://{target}/ws/session"))
-        .from_address(malice.address())
-        .patience(Duration::from_secs(60));
+/// Where one tells that it does what it is there for.
+type Place = watch::Sender<bool>;
+
+async fn again_and_again(malice: Malice, target: SocketAddr, place: &Place) {
+    loop {
+        // Whatever throws it out, it comes back.
+        let _ = act(malice, target, place).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn act(malice: Malice, target: SocketAddr, place: &Place) -> anyhow::Result<()> {
+    let from = malice.address();
     match malice {
-        Malice::NeverReads => {
-            let speaker = Speaker::connect(options).await?;
-            speaker.stop_reading().await?;
-            for n in 0..100_000 {
-                let audio = Codec::Opus.speech(Signal::Babble, 100, None, n);
-                speaker.whole(n, audio, json!({})).await?;
+        Malice::ManySockets { count } => sockets::hold(from, target, count, place).await,
+        Malice::Idle { count } => sockets::idle(target, count, place).await,
+        Malice::DribblesHeaders { count } => {
+            sockets::dribble(from, target, count, false, place).await
+        }
+        Malice::DribblesHandshake { count } => {
+            sockets::dribble(from, target, count, true, place).await
+        }
+        _ => {
+            place.send_replace(true);
+            match malice {
+                Malice::Requests => sockets::request(from, target).await,
+                Malice::ManySlots | Malice::ManyLanguages => talk::nodes(malice, target).await,
+                _ => talk::session(malice, from, target).await,
             }
         }
-        Malice::Floods => {
-            let speaker = Speaker::connect(options).await?;
-            loop {
-                speaker.heartbeat().await?;
-            }
-        }
-        Malice::Garbage => {
-            let speaker = Speaker::unopened_with(options).await?;
-            let garbage = "[".repeat(60_000);
-            loop {
-                speaker.send_text(garbage.clone()).await?;
-            }
-        }
-        Malice::ManySockets { count } => {
-            let mut held = Vec::new();
-            for _ in 0..count {
-                held.push(connect(malice, target).await?);
-            }
-            tokio::time::sleep(Duration::from_secs(60)).await;
-        }
-        Malice::Dribbles { count } => dribble(malice, target, count).await?,
     }
-    Ok(())
-}
-
-async fn connect(malice: Malice, target: SocketAddr) -> anyhow::Result<TcpStream> {
-    let socket = TcpSocket::new_v4()?;
-    socket.bind(SocketAddr::new(malice.address(), 0))?;
-    let mut stream = socket.connect(target).await.context("not taken")?;
-    if matches!(malice, Malice::ManySockets { .. }) {
-        let upgrade = format!(
-            "GET /ws/session HTTP/1.1\r\nhost: {target}\r\nconnection: Upgrade\r\n\
-             upgrade: websocket\r\nsec-websocket-version: 13\r\n\
-             sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        );
-        stream.write_all(upgrade.as_bytes()).await?;
-    }
-    Ok(stream)
-}
-
-async fn dribble(malice: Malice, target: SocketAddr, count: usize) -> anyhow::Result<()> {
-    let mut streams = Vec::new();
-    for _ in 0..count {
-        streams.push(connect(malice, target).await?);
-    }
-    let head = b"GET /health HTTP/1.1\r\nhost: x\r\nx-slow: ";
-    for n in 0..100_000 {
-        let byte = [*head.get(n).unwrap_or(&b'a')];
-        for stream in &mut streams {
-            if stream.write_all(&byte).await.is_err() {
-                *stream = connect(malice, target).await?;
-            }
-            // What is answered is not wanted, but must not pile up.
-            let mut answer = [0; 512];
-            let _ = stream.try_read(&mut answer);
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    Ok(())
 }

@@ -295,6 +295,18 @@ pub(crate) struct BenchHostile {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub(crate) seconds: u64,
 
+    /// Sockets of one that holds as many as it can
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=50_000))]
+    pub(crate) sockets: u32,
+
+    /// By how many milliseconds the p99 of those who speak may move
+    #[arg(long, default_value_t = 50, value_name = "MS")]
+    pub(crate) most_moved_ms: u64,
+
+    /// The most memory that the scheduler may have meanwhile
+    #[arg(long, default_value_t = 1_024, value_name = "MIB")]
+    pub(crate) most_rss_mib: u64,
+
     /// Write the report to this file as JSON as well
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

@@ -32,7 +32,7 @@ use crate::config::Limits;
 use crate::tls::{Certified, Tls};
 use crate::workers::Places;
 use addresses::{Addresses, Seat};
-use meter::{Metered, Written};
+use meter::{Allowance, Metered, Written};
 
 /// For requests and sockets under way to end once it stops.
 const GRACE: Duration = Duration::from_secs(10);
@@ -53,6 +53,7 @@ pub(crate) struct Peer {
     /// Whose certificate was shown, of those that mean something here.
     pub(crate) certified: Option<Arc<Certified>>,
     written: Written,
+    allowance: Allowance,
     _place: Arc<(OwnedSemaphorePermit, Seat, Held)>,
 }
 
@@ -60,6 +61,16 @@ impl Peer {
     /// Bytes written to the connection so far.
     pub(crate) fn written(&self) -> u64 {
         self.written.bytes()
+    }
+
+    /// Nobody knows who it is: it may send so much, and loses the connection if it sends more.
+    pub(crate) fn is_stranger(&self, bytes: u64) {
+        self.allowance.only(bytes);
+    }
+
+    /// It may send as much as it likes, as far as this connection is asked.
+    pub(crate) fn is_known(&self) {
+        self.allowance.all();
     }
 }
 
@@ -117,19 +128,20 @@ pub(crate) async fn serve(
             continue;
         }
         let place = Arc::new((place, seat, terms.metrics.connection()));
-        let written = Written::default();
+        let (written, allowance) = (Written::default(), Allowance::default());
         let mut peer = Peer {
             ending: ending.clone(),
             address,
             limits: Arc::clone(&terms.limits),
             certified: None,
             written: written.clone(),
+            allowance: allowance.clone(),
             _place: place,
         };
         let (router, tls) = (router.clone(), terms.tls.clone());
         let (builder, watcher) = (builder.clone(), graceful.watcher());
         let connection = async move |stream: TcpStream| {
-            let stream = Metered::new(stream, written);
+            let stream = Metered::new(stream, written, allowance);
             let Some(tls) = tls else {
                 return converse(stream, peer, router, builder, watcher).await;
             };

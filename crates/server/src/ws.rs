@@ -36,6 +36,10 @@ const WRITE_BUFFER: usize = 32 << 10;
 /// No single message of ours is so large: the largest is an assign with its audio in base64.
 const MAX_WRITE_BUFFER: usize = 32 << 20;
 
+/// What somebody may send of whom nobody knows who they are: a registration with everything that may be
+/// in it fits several times. Otherwise strangers could have as much memory as they have connections.
+const STRANGERS_BYTES: u64 = 256 << 10;
+
 /// `/ws/node`
 pub(crate) async fn node(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
@@ -49,6 +53,7 @@ pub(crate) async fn node(
         Err(rejection) => return not_a_socket(&rejection),
     };
     let visitor = Visitor { pass: Pass::of_node(gate, &peer), shown };
+    peer.is_stranger(STRANGERS_BYTES);
     upgrade
         .max_message_size(peer.limits.node_message_bytes)
         .max_frame_size(peer.limits.node_message_bytes)
@@ -71,6 +76,7 @@ pub(crate) async fn session(
         Err(rejection) => return not_a_socket(&rejection),
     };
     let visitor = Visitor { pass: Pass::none(gate, peer.address), shown };
+    peer.is_stranger(STRANGERS_BYTES);
     upgrade
         .max_message_size(peer.limits.session_message_bytes)
         .max_frame_size(peer.limits.session_message_bytes)

@@ -187,6 +187,28 @@ async fn whatever_a_node_says_reaches_the_client_as_text_and_unchanged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn strangers_may_not_say_much_before_they_say_who_they_are() {
+    let place = Place::start();
+    let giant = "x".repeat(300 << 10);
+    for (path, first) in [("/ws/node", "node_register"), ("/ws/session", "session_init")] {
+        let mut stranger = Line::open(place.lingua.address(), path, None).await;
+        stranger.say(&json!({"type": first, "more": giant})).await;
+        let answer = stranger.hear().await;
+        assert_eq!(answer["close"], 1009, "{path}: {answer}");
+    }
+    // Who is known may say more than that.
+    let mut node = place.node("large", json!({})).await;
+    node.say(&json!({"type": "node_register", "node_id": "large", "more": giant,
+        "language_capabilities": {"semantic_languages": ["en"]}}))
+        .await;
+    node.hear_a("node_register_ack").await;
+    let (mut line, ack) = place.session("acme", None).await;
+    let id = ack["session_id"].as_str().unwrap();
+    line.say(&json!({"type": "client_heartbeat", "session_id": id, "more": giant})).await;
+    line.hear_a("server_heartbeat").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_cannot_register_as_another() {
     let place = Place::start();
     let mut honest = place.node("honest", json!({})).await;

@@ -1,5 +1,5 @@
-//! A socket that counts what is written to it, so that a slow peer can be told from one that takes
-//! nothing.
+//! A socket that counts what goes through it: what is written, so that a slow peer can be told from
+//! one that takes nothing, and what is read, while nobody knows who it is.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -20,15 +20,57 @@ impl Written {
     }
 }
 
-/// A socket that counts what is written to it.
+/// Bytes that may still be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Allowance(Arc<AtomicU64>);
+
+/// No bound.
+const ALL: u64 = u64::MAX;
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Allowance(Arc::new(AtomicU64::new(ALL)))
+    }
+}
+
+impl Allowance {
+    /// From now on so many.
+    pub(crate) fn only(&self, bytes: u64) {
+        self.0.store(bytes, Ordering::Relaxed);
+    }
+
+    /// From now on as many as come.
+    pub(crate) fn all(&self) {
+        self.0.store(ALL, Ordering::Relaxed);
+    }
+
+    /// Takes what was read; an error if it was too much.
+    fn take(&self, bytes: usize) -> io::Result<()> {
+        let left = self.0.load(Ordering::Relaxed);
+        if left == ALL {
+            return Ok(());
+        }
+        match left.checked_sub(bytes as u64) {
+            Some(left) => {
+                // The task that reads is the one that lifts it: nothing comes in between.
+                self.0.store(left, Ordering::Relaxed);
+                Ok(())
+            }
+            None => Err(io::ErrorKind::FileTooLarge.into()),
+        }
+    }
+}
+
+/// A socket that counts what goes through it.
 pub(super) struct Metered {
     stream: TcpStream,
     written: Written,
+    allowance: Allowance,
 }
 
 impl Metered {
-    pub(super) fn new(stream: TcpStream, written: Written) -> Self {
-        Metered { stream, written }
+    pub(super) fn new(stream: TcpStream, written: Written, allowance: Allowance) -> Self {
+        Metered { stream, written, allowance }
     }
 
     fn count(&self, written: io::Result<usize>) -> Poll<io::Result<usize>> {
@@ -45,7 +87,9 @@ impl AsyncRead for Metered {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        Poll::Ready(self.allowance.take(buf.filled().len() - before))
     }
 }
 

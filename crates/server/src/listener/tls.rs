@@ -36,7 +36,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio_rustls::TlsConnector;
 
-    use super::super::meter::Written;
+    use super::super::meter::{Allowance, Written};
     use super::*;
     use crate::config::{Config, Profile};
 
@@ -67,7 +67,10 @@ mod tests {
         let written = Written::default();
         let near = async {
             let (stream, _) = socket.accept().await.unwrap();
-            agree(&tls, Metered::new(stream, written.clone())).await.unwrap().0
+            agree(&tls, Metered::new(stream, written.clone(), Allowance::default()))
+                .await
+                .unwrap()
+                .0
         };
         let (near, far) = tokio::join!(near, far);
         (near, far.unwrap(), written)

@@ -110,6 +110,11 @@ impl Close {
 }
 
 impl Wire {
+    /// It is known who the peer is: from now on messages may be as large as they may be.
+    pub(super) fn is_known(&self) {
+        self.peer.is_known();
+    }
+
     pub(super) fn new(socket: WebSocket, peer: Peer, patience: Duration) -> Self {
         let now = Instant::now();
         Wire {
@@ -340,6 +345,9 @@ fn end_of(error: axum::Error) -> End {
     };
     match *error {
         tungstenite::Error::Capacity(_) => End::Say(Close::new(1009, "the message is too large")),
+        tungstenite::Error::Io(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+            End::Say(Close::new(1009, "too much for one who has not said who they are"))
+        }
         tungstenite::Error::Utf8(_) => End::Say(Close::new(1007, "a text that is not UTF-8")),
         tungstenite::Error::Protocol(
             tungstenite::error::ProtocolError::ResetWithoutClosingHandshake,

@@ -170,6 +170,7 @@ impl SessionLine {
             init.opening.tenant = tenant.clone();
         }
         self.visitor.note(Role::Session, Ok(()));
+        self.wire.is_known();
         Ok(init)
     }
 
