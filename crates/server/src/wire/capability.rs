@@ -1,23 +1,91 @@
 //! What a node says it can do, the same over the socket and over HTTP.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 use lingua_core::Lang;
 use lingua_core::lang::LangSet;
 use lingua_core::node::{Declaration, NmtPairs, ServiceKind};
 use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
-use serde::Deserialize;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
+/// Entries of a list that are read. More than any list may have, and few enough that a list of
+/// thousands of them costs nobody any time: what stands behind them is passed over.
+const MAX_READ: usize = 4_096;
+
+/// A list of which at most one entry more is read than there may be, so that the refusal can say so.
+pub(crate) fn few<'de, D, T>(from: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Option::<Few<T>>::deserialize(from)?.map(|few| few.0))
+}
+
+struct Few<T>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_seq(FewOf(PhantomData)).map(Few)
+    }
+}
+
+struct FewOf<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for FewOf<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a sequence")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut read = Vec::new();
+        while read.len() <= MAX_READ {
+            let Some(entry) = list.next_element()? else { return Ok(read) };
+            read.push(entry);
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(read)
+    }
+}
+
 /// A node's translation directions as it sends them: a list of pairs, or `"any"`.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, ToSchema)]
 #[serde(untagged)]
 pub(crate) enum NmtField {
     /// Every direction, by the word `any`.
     Word(String),
     /// Just these.
     Pairs(Vec<Vec<String>>),
+}
+
+impl<'de> Deserialize<'de> for NmtField {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct WordOrPairs;
+
+        impl<'de> Visitor<'de> for WordOrPairs {
+            type Value = NmtField;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"any\" or a list of pairs of languages")
+            }
+
+            fn visit_str<E>(self, word: &str) -> Result<NmtField, E> {
+                Ok(NmtField::Word(word.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<NmtField, A::Error> {
+                FewOf(PhantomData).visit_seq(list).map(NmtField::Pairs)
+            }
+        }
+
+        from.deserialize_any(WordOrPairs)
+    }
 }
 
 /// What one service type says of itself.
@@ -35,12 +103,15 @@ pub(crate) struct TypeReady {
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 pub(crate) struct Languages {
     /// What it recognises. Absent: what it repairs.
+    #[serde(default, deserialize_with = "few")]
     #[schema(max_items = 64)]
     asr_languages: Option<Vec<String>>,
     /// What it repairs; at least one to register.
+    #[serde(default, deserialize_with = "few")]
     #[schema(max_items = 64)]
     semantic_languages: Option<Vec<String>>,
     /// What it speaks. Absent: nothing.
+    #[serde(default, deserialize_with = "few")]
     #[schema(max_items = 64)]
     tts_languages: Option<Vec<String>>,
     /// What it translates: `any`, or pairs of source and target. Absent: from what it repairs into
@@ -110,6 +181,9 @@ fn incapable(detail: impl Into<String>) -> Refusal {
 
 fn langs(field: &str, list: &[String]) -> Result<LangSet, Refusal> {
     let wrong = |error| incapable(format!("{field}: {error}"));
+    if list.len() > MAX_READ {
+        return Err(incapable(format!("{field}: the list has more than {MAX_READ} entries")));
+    }
     let langs: Result<Vec<Lang>, _> = list.iter().map(|tag| Lang::new(tag)).collect();
     LangSet::new(langs.map_err(wrong)?).map_err(wrong)
 }
@@ -130,5 +204,36 @@ fn pairs(field: &NmtField) -> Result<NmtPairs, Refusal> {
             }
             NmtPairs::pairs(pairs).map_err(|error| wrong(error.to_string()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_list_without_end_only_the_beginning_is_read() {
+        let list: Vec<String> = (0..64_000).map(|n| format!("x-{n}")).collect();
+        let said = serde_json::json!({ "semantic_languages": list, "nmt_pairs": vec![["en", "zh"]; 64_000] });
+        let languages: Languages = serde_json::from_value(said).unwrap();
+        assert_eq!(languages.semantic_languages.as_ref().map(Vec::len), Some(MAX_READ + 1));
+        assert!(
+            matches!(&languages.nmt_pairs, Some(NmtField::Pairs(p)) if p.len() == MAX_READ + 1)
+        );
+        let mut abilities = Abilities::default();
+        abilities.put_languages(languages);
+        let refusal = abilities.declaration(1).unwrap_err();
+        assert_eq!(refusal.code, Code::InvalidCapability);
+        assert!(refusal.detail.contains("more than 4096 entries"), "{}", refusal.detail);
+    }
+
+    #[test]
+    fn a_list_that_is_absent_or_null_is_not_an_empty_one() {
+        for said in ["{}", r#"{"semantic_languages": null, "nmt_pairs": null}"#] {
+            let languages: Languages = serde_json::from_str(said).unwrap();
+            assert_eq!((languages.semantic_languages, languages.nmt_pairs), (None, None), "{said}");
+        }
+        let languages: Languages = serde_json::from_str(r#"{"semantic_languages": []}"#).unwrap();
+        assert_eq!(languages.semantic_languages, Some(Vec::new()));
     }
 }

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{Object, text, within, wrong};
-use crate::wire::capability::{Abilities, NmtField, TypeReady};
+use crate::wire::capability::{Abilities, NmtField, TypeReady, few};
 use crate::wire::fields::passing;
 
 /// Jobs that a node may say it runs: more than any node has slots, so that what was given up
@@ -45,14 +45,17 @@ pub(crate) struct NodeReport {
     /// `ready` (the default when registering), `registering`, `degraded`, `draining` or `offline`.
     health: Option<String>,
     /// Languages it can repair; at least one.
+    #[serde(default, deserialize_with = "few")]
     semantic_langs: Option<Vec<String>>,
     /// Directions it translates, as pairs of source and target, or `"any"`. Absent: from what it
     /// repairs into what it speaks, or into what it repairs if it speaks nothing.
     #[schema(value_type = Option<serde_json::Value>, example = json!([["en", "zh"]]))]
     nmt_pairs: Option<Box<RawValue>>,
     /// Languages it speaks. Absent: none.
+    #[serde(default, deserialize_with = "few")]
     tts_langs: Option<Vec<String>>,
     /// Languages it recognises. Absent: those that it repairs.
+    #[serde(default, deserialize_with = "few")]
     asr_langs: Option<Vec<String>>,
     /// Jobs that it works on at the same time, 1 to 256. Absent: the scheduler's default.
     max_concurrent_jobs: Option<i64>,

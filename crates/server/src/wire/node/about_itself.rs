@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::decode::{cut, invalid};
-use crate::wire::capability::{Abilities, Languages, TypeReady};
+use crate::wire::capability::{Abilities, Languages, TypeReady, few};
 
 /// Bytes of a node's hardware that are kept and shown.
 const MAX_HARDWARE_BYTES: usize = 4_096;
@@ -39,6 +39,7 @@ pub(crate) struct AboutItself {
     hardware: Option<Box<RawValue>>,
     /// `ack`, `cancel`, `binary_audio`, `audio_ref`, `tokens`, `progress`, `result_ack`; other words
     /// are passed over.
+    #[serde(default, deserialize_with = "few")]
     supports: Option<Vec<String>>,
     /// Where it is in its life, in any case. Absent: `ready` once `semantic_core_ready` is not
     /// false.
@@ -48,6 +49,7 @@ pub(crate) struct AboutItself {
     language_capabilities: Option<Languages>,
     /// Which services work.
     #[schema(inline)]
+    #[serde(default, deserialize_with = "few")]
     capability_by_type: Option<Vec<TypeReady>>,
     /// Its slots. Absent: the scheduler's default.
     #[schema(minimum = 1, maximum = 256)]
@@ -59,6 +61,7 @@ pub(crate) struct AboutItself {
     resource_usage: Option<Usage>,
     /// What it runs now.
     #[schema(inline, max_items = 4096)]
+    #[serde(default, deserialize_with = "few")]
     running: Option<Vec<Runs>>,
 }
 
