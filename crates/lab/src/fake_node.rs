@@ -204,6 +204,7 @@ async fn dial(options: &NodeOptions) -> anyhow::Result<Link> {
         url: &options.url,
         headers: &options.headers,
         from: None,
+        tls: options.tls.as_ref(),
         read_buffer_bytes: options.read_buffer_bytes,
     };
     Link::dial(&to).await.context("a node does not connect")

@@ -1,4 +1,4 @@
-//! A small HTTP client for JSON on loopback.
+//! A small HTTP client for JSON.
 //!
 //! Connections are kept and used again; every call has a limit; what a call answers is the status
 //! and the body as they came, whatever they are, because tests look at refusals as often as at
@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Uri};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -23,10 +23,10 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The largest body that is taken.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// A client of one server. Clones share its connections.
+/// A client of one server, with whatever connects to it. Clones share its connections.
 #[derive(Debug, Clone)]
-pub struct HttpClient {
-    client: Client<HttpConnector, Full<Bytes>>,
+pub struct HttpClient<C = HttpConnector> {
+    client: Client<C, Full<Bytes>>,
     /// `http://host:port`, without a slash at the end.
     base: String,
     headers: HeaderMap,
@@ -49,6 +49,13 @@ impl HttpClient {
     pub fn new(base: impl Into<String>) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
+        Self::with(connector, base)
+    }
+}
+
+impl<C: Connect + Clone + Send + Sync + 'static> HttpClient<C> {
+    /// A client of a server that is reached by this.
+    pub fn with(connector: C, base: impl Into<String>) -> Self {
         let client = Client::builder(TokioExecutor::new()).build(connector);
         let base = base.into().trim_end_matches('/').to_owned();
         Self { client, base, headers: HeaderMap::new(), limit: LIMIT }

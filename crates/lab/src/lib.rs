@@ -15,6 +15,7 @@
 //! - [`sentinel`]: one primary, its replicas and the sentinels that watch them.
 //! - [`cluster`]: a Redis Cluster, with failover and slots in the middle of a move.
 //! - [`proxy`]: a TCP proxy that delays, holds back, cuts and refuses.
+//! - `stream`: a connection, with TLS or without.
 //! - `link`: one WebSocket to the scheduler, `persistence` what to do when it is lost.
 //! - [`overheard`]: what goes over all of them, for who holds it against a description.
 //! - `journal`: what nodes and speakers did, in files.
@@ -45,6 +46,7 @@ pub mod resp;
 pub mod sentinel;
 pub mod speaker;
 pub mod speech;
+mod stream;
 mod wait;
 
 pub use clock::monotonic_us;

@@ -9,14 +9,16 @@ use std::fmt;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use futures_util::{FutureExt, Sink, Stream};
+use futures_util::{FutureExt, Sink, Stream as _};
 use hyper::header::{HeaderName, HeaderValue};
+use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
@@ -28,6 +30,7 @@ use tokio_tungstenite::tungstenite::protocol::{Message, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
 
 use crate::overheard::{self, Overheard, What};
+use crate::stream::Stream;
 
 /// How many there were.
 static LINKS: AtomicU64 = AtomicU64::new(0);
@@ -46,7 +49,7 @@ pub(crate) struct Link {
     number: u64,
     address: Box<str>,
     path: Box<str>,
-    socket: WebSocketStream<TcpStream>,
+    socket: WebSocketStream<Stream>,
     line: VecDeque<Message>,
     /// Something was handed to the socket and not flushed yet.
     unflushed: bool,
@@ -62,6 +65,8 @@ pub(crate) struct Dial<'a> {
     pub headers: &'a [(String, String)],
     /// The local address; the system's choice without it.
     pub from: Option<IpAddr>,
+    /// Whom to believe, for `wss://`.
+    pub tls: Option<&'a Arc<ClientConfig>>,
     /// How much is read from the socket at once.
     pub read_buffer_bytes: usize,
 }
@@ -125,14 +130,20 @@ impl Link {
             request.headers_mut().insert(name, HeaderValue::try_from(value.as_str())?);
         }
         let uri = request.uri();
-        if uri.scheme_str() != Some("ws") {
-            bail!("simulated nodes and speakers speak plain ws:// only");
-        }
+        let (tls, port) = match uri.scheme_str() {
+            Some("ws") => (None, 80),
+            Some("wss") => (Some(to.tls.context("nobody said whom to believe")?), 443),
+            _ => bail!("simulated nodes and speakers speak ws:// and wss://"),
+        };
         let address = uri.authority().map_or("", |authority| authority.as_str()).into();
         let path = uri.path().into();
         let host = uri.host().context("no host")?.trim_matches(['[', ']']).to_owned();
-        let stream = connect(&host, uri.port_u16().unwrap_or(80), to.from).await?;
+        let stream = connect(&host, uri.port_u16().unwrap_or(port), to.from).await?;
         stream.set_nodelay(true)?;
+        let stream = match tls {
+            Some(config) => Stream::with_tls(stream, config, &host).await?,
+            None => Stream::Plain(stream),
+        };
         let config = WebSocketConfig::default().read_buffer_size(to.read_buffer_bytes);
         let upgraded =
             tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await;
@@ -191,7 +202,7 @@ impl Link {
 
     /// Ends the connection at once with a reset, as a machine that lost its memory would.
     pub fn reset(self) -> std::io::Result<()> {
-        self.socket.get_ref().set_zero_linger()
+        self.socket.get_ref().tcp().set_zero_linger()
     }
 
     /// Writes what is in line and waits for the next message. Nothing is lost when the wait is

@@ -267,6 +267,7 @@ async fn dial(options: &SpeakerOptions) -> anyhow::Result<Link> {
         url: &options.url,
         headers: &options.headers,
         from: options.from,
+        tls: options.tls.as_ref(),
         read_buffer_bytes: options.read_buffer_bytes,
     };
     Link::dial(&to).await.context("a speaker does not connect")

@@ -15,6 +15,7 @@ mod serve;
 mod speakers;
 mod token;
 mod top;
+mod trust;
 
 pub(crate) use audit::{Audit, AuditCheck};
 pub(crate) use chaos::{Chaos, Part as ChaosPart, Run as ChaosRun, Share as ChaosShare};
@@ -23,6 +24,7 @@ pub(crate) use serve::{ConfigPart, Serve};
 pub(crate) use speakers::{Load, Speak};
 pub(crate) use token::{Token, TokenInspect, TokenKey, TokenMint, TokenRevoke};
 pub(crate) use top::Top;
+pub(crate) use trust::{Authority, socket_url};
 
 /// The control plane of a real-time speech translation platform.
 ///
@@ -92,13 +94,12 @@ pub(crate) struct Probe {
     #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
     pub(crate) url: String,
 
+    #[command(flatten)]
+    pub(crate) authority: Authority,
+
     /// Whether it takes work: not while it drains or its store is away
     #[arg(long)]
     pub(crate) ready: bool,
-
-    /// Who signed the scheduler's certificate, as PEM: for a URL that begins with https
-    #[arg(long, value_name = "FILE")]
-    pub(crate) ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -106,6 +107,9 @@ pub(crate) struct Node {
     /// The scheduler
     #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
     pub(crate) url: String,
+
+    #[command(flatten)]
+    pub(crate) authority: Authority,
 
     /// How many nodes, each with a connection of its own
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -180,6 +184,9 @@ pub(crate) struct Dispatch {
     /// The scheduler
     #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
     pub(crate) url: String,
+
+    #[command(flatten)]
+    pub(crate) authority: Authority,
 
     /// From this language
     #[arg(long, default_value = "en")]

@@ -34,8 +34,9 @@ use setting::Raw;
 const PREFIX: &str = "LINGUA_";
 
 /// Names in the environment that other commands and tests go by.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "LINGUA_BIN",
+    "LINGUA_CA",
     "LINGUA_CHAOS_SECONDS",
     "LINGUA_CONFIG",
     "LINGUA_FUZZ_CASES",

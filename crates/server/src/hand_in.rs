@@ -7,10 +7,14 @@ use lingua_lab::HttpClient;
 use serde_json::{Map, Value, json};
 
 use crate::cli::{Dispatch, Failure};
+use crate::tls::Connector;
 use crate::token::{advice, token_of_environment};
 
 /// One look at a job whose state is being watched.
 const LOOK_MS: u64 = 250;
+
+/// For a connection, TLS included.
+const CONNECT: Duration = Duration::from_secs(5);
 
 /// A second of silence, 16 kHz, 16 bits, mono.
 const SILENCE_BYTES: usize = 32_000;
@@ -25,7 +29,8 @@ pub(crate) fn run(options: &Dispatch) -> Result<(), Failure> {
 }
 
 async fn hand_in(options: &Dispatch) -> Result<(), Failure> {
-    let client = HttpClient::new(options.url.trim_end_matches('/')).limit(Duration::from_secs(90));
+    let connector = Connector::new(options.authority.trust(&options.url)?, CONNECT);
+    let client = HttpClient::with(connector, &options.url).limit(Duration::from_secs(90));
     let client = match token_of_environment()? {
         Some(token) => client.bearer(&token)?,
         None => client,
@@ -71,7 +76,7 @@ fn request(options: &Dispatch, audio_ref: &Value) -> Value {
 }
 
 /// Prints every change until the job is over. An end without a result is a failure.
-async fn watch(client: &HttpClient, id: &str, whole: bool) -> Result<(), Failure> {
+async fn watch(client: &HttpClient<Connector>, id: &str, whole: bool) -> Result<(), Failure> {
     let mut state = String::new();
     loop {
         let reply = client.get(&format!("/v1/job/{id}?wait_ms={LOOK_MS}")).await?;

@@ -9,11 +9,13 @@
 //! In reading order: `crowd` the speakers, `fleet` the nodes, `meter` what is measured, `machine` what
 //! it costs, `report` what is told, `picture` what is drawn.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use lingua_lab::RedisServer;
 use lingua_lab::speaker::sockets;
+use rustls::ClientConfig;
 use tokio::time::{Instant, interval, sleep_until};
 
 use crate::bench::process::Scheduler;
@@ -76,13 +78,16 @@ async fn measure(options: &Load) -> Result<Report, Failure> {
         "redis" if options.url.is_none() => Some(RedisServer::start().await?),
         _ => None,
     };
-    let (scheduler, host) = match &options.url {
-        Some(url) => (None, loopback(url)?),
+    let (scheduler, way) = match &options.url {
+        Some(url) => {
+            let tls = options.authority.of_socket(url)?;
+            (None, Way { base: loopback(url)?, tls })
+        }
         None => {
             let store = redis.as_ref().map_or_else(|| options.store.clone(), RedisServer::url);
             let scheduler = Scheduler::start(&store)?;
-            let host = scheduler.address().to_owned();
-            (Some(scheduler), host)
+            let base = format!("ws://{}", scheduler.address());
+            (Some(scheduler), Way { base, tls: None })
         }
     };
     let pid = scheduler.as_ref().map(Scheduler::pid);
@@ -94,11 +99,11 @@ async fn measure(options: &Load) -> Result<Report, Failure> {
     let progress = Progress::new(seconds);
     progress
         .now(&format!("{} nodes, then {} speakers over {ramp:?}", options.nodes, options.sessions));
-    let fleet = Fleet::start(options, &host, &tokens)?;
+    let fleet = Fleet::start(options, &way, &tokens)?;
     let before = Usage::now(pid, redis_pid)?;
 
     let meter = Meter::start(ramp);
-    let crowd = Crowd::start(options, &host, speakers.as_deref(), ramp, &meter);
+    let crowd = Crowd::start(options, &way, speakers.as_deref(), ramp, &meter);
     let began = Instant::now();
     let mut watch = Watch { began, seconds, meter: &meter, progress: &progress };
     let all_began = watch.until(began + ramp).await;
@@ -157,15 +162,21 @@ fn quit_on_the_next_interrupt() {
     });
 }
 
-/// `host:port` of a scheduler on this machine; any other is refused.
+/// The way to the scheduler: `ws://host:port` or `wss://host:port`, and whom to believe there.
+struct Way {
+    base: String,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+/// Where the sockets of a scheduler on this machine are; any other is refused.
 fn loopback(url: &str) -> Result<String, Failure> {
-    let session = session_url(url)?;
-    let host = session.trim_start_matches("ws://").trim_end_matches("/ws/session").to_owned();
-    let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
+    let base = session_url(url)?.trim_end_matches("/ws/session").to_owned();
+    let host = base.split_once("://").map_or("", |(_, host)| host);
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let name = name.trim_matches(['[', ']']);
     let here = name == "localhost"
         || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    if here { Ok(host) } else { Err(Failure::usage(format!("{name} is not this machine"))) }
+    if here { Ok(base) } else { Err(Failure::usage(format!("{name} is not this machine"))) }
 }
 
 /// Runs this on a thread and runtime of its own.
@@ -188,7 +199,7 @@ mod tests {
     #[test]
     fn only_this_machine_is_loaded() {
         for url in
-            ["http://127.0.0.1:5010", "ws://localhost:1", "http://[::1]:5", "http://127.9.9.9"]
+            ["http://127.0.0.1:5010", "wss://localhost:1", "https://[::1]:5", "http://127.9.9.9"]
         {
             assert!(loopback(url).is_ok(), "{url}");
         }

@@ -1,13 +1,15 @@
 //! `lingua node`: simulated nodes over the real socket.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use indicatif::HumanCount;
 use lingua_lab::fake_node::Latency;
 use lingua_lab::{Behaviour, FakeNode, NodeOptions};
+use rustls::ClientConfig;
 
-use crate::cli::{Failure, Node};
+use crate::cli::{Failure, Node, socket_url};
 use crate::token::{advice_for, tokens_of_environment};
 
 /// How often a line about the work is printed.
@@ -26,9 +28,10 @@ pub(crate) fn run(options: &Node) -> Result<(), Failure> {
 async fn work(options: &Node) -> Result<(), Failure> {
     let names: Vec<String> = (0..options.count).map(|i| name(options, i)).collect();
     let tokens = tokens_of_environment()?.of_nodes(&names)?;
+    let tls = options.authority.of_socket(&options.url)?;
     let mut nodes = Vec::new();
     for (i, (name, token)) in (0..).zip(names.into_iter().zip(tokens)) {
-        let mut wanted = node(options, name, i)?;
+        let mut wanted = node(options, name, i, &tls)?;
         if let Some(token) = token {
             wanted = wanted.bearer(&token);
         }
@@ -97,10 +100,12 @@ fn name(options: &Node, i: u32) -> String {
     }
 }
 
-fn node(options: &Node, name: String, i: u32) -> anyhow::Result<NodeOptions> {
-    let url = options.url.trim_end_matches('/');
-    let url = url.strip_prefix("http").or_else(|| url.strip_prefix("ws"));
-    let url = url.context("the scheduler's URL begins with http:// or ws://")?;
+fn node(
+    options: &Node,
+    name: String,
+    i: u32,
+    tls: &Option<Arc<ClientConfig>>,
+) -> Result<NodeOptions, Failure> {
     let langs = options.langs.clone();
     let behaviour = Behaviour {
         latency: match options.p99_ms > options.p50_ms && options.p50_ms > 0 {
@@ -116,7 +121,8 @@ fn node(options: &Node, name: String, i: u32) -> anyhow::Result<NodeOptions> {
         ..Behaviour::default()
     };
     Ok(NodeOptions {
-        url: format!("ws{url}/ws/node"),
+        url: socket_url(&options.url, "/ws/node")?,
+        tls: tls.clone(),
         node_id: Some(name),
         asr_languages: langs.clone(),
         semantic_languages: langs.clone(),

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioExecutor;
 use tokio::time::timeout;
 
 use crate::cli::{Failure, Probe};
-use crate::tls::{Connector, Trust, whole};
+use crate::tls::{Connector, whole};
 
 /// For the answer; a container is asked every few seconds.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -30,13 +30,7 @@ pub(crate) fn run(options: &Probe) -> Result<(), Failure> {
     let uri: Uri = format!("{url}{path}")
         .parse()
         .map_err(|error| Failure::usage(format!("{url} is no address: {error}")))?;
-    let trust = match &options.ca {
-        Some(file) => Trust::file(file).map_err(|why| Failure::usage(format!("--ca: {why}")))?,
-        None if url.starts_with("https://") => {
-            return Err(Failure::usage("https:// needs --ca, who signed its certificate"));
-        }
-        None => Trust::Nobody,
-    };
+    let trust = options.authority.trust(url)?;
     let client: Client<_, Full<Bytes>> =
         Client::builder(TokioExecutor::new()).build(Connector::new(trust, LIMIT));
     let asking = async {

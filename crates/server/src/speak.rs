@@ -8,7 +8,7 @@ use lingua_lab::speech::{Codec, Mark, Signal, wav};
 use lingua_lab::{AutoSpeaker, ConnectError, SpeakerOptions, monotonic_us};
 use serde_json::{Value, json};
 
-use crate::cli::{Failure, Speak};
+use crate::cli::{Failure, Speak, socket_url};
 use crate::token::{advice_for, token_of_environment};
 
 /// Says what it has to say and prints what comes back.
@@ -21,14 +21,9 @@ pub(crate) fn run(options: &Speak) -> Result<(), Failure> {
     runtime.block_on(speak(options, speech))
 }
 
-/// The address of the session socket; URLs of the scheduler may begin with http or ws.
+/// The address of the session socket.
 pub(crate) fn session_url(url: &str) -> Result<String, Failure> {
-    let url = url.trim_end_matches('/').trim_end_matches("/ws/session");
-    let host = url.strip_prefix("http://").or_else(|| url.strip_prefix("ws://"));
-    match host {
-        Some(host) if !host.is_empty() => Ok(format!("ws://{host}/ws/session")),
-        _ => Err(Failure::usage(format!("{url:?} is no http:// or ws:// URL of a scheduler"))),
-    }
+    socket_url(url, "/ws/session")
 }
 
 /// What is said, and in which codec.
@@ -66,6 +61,7 @@ async fn speak(options: &Speak, (codec, sentences): (Codec, Vec<Sentence>)) -> R
         tgt_lang: options.to.clone(),
         two_way: options.two_way.clone(),
         codec,
+        tls: options.authority.of_socket(&options.url)?,
         ..SpeakerOptions::new(session_url(&options.url)?)
     };
     let speaker = match token_of_environment()? {
@@ -249,17 +245,6 @@ fn say(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_session_socket_is_found_from_any_url_of_the_scheduler() {
-        for url in ["http://h:1", "ws://h:1/", "ws://h:1/ws/session"] {
-            let found = session_url(url).map_err(|_| ()).unwrap();
-            assert_eq!(found, "ws://h:1/ws/session", "{url}");
-        }
-        for url in ["h:1", "https://h", "http://", ""] {
-            assert!(session_url(url).is_err(), "{url}");
-        }
-    }
 
     #[test]
     fn a_pair_that_nothing_serves_is_said_clearly() {

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 use lingua_store::Clock;
@@ -14,8 +15,12 @@ use serde_json::{Value, json};
 use crate::cli::{Failure, Token, TokenInspect, TokenKey, TokenMint, TokenRevoke};
 use crate::config::Config;
 use crate::identity::{self, Gate, Role, Rules, Wish};
+use crate::tls::Connector;
 
 pub(crate) use shown::{Tokens, advice, advice_for, token_of_environment, tokens_of_environment};
+
+/// For a connection, TLS included.
+const CONNECT: Duration = Duration::from_secs(5);
 
 /// Bytes of what is read from standard input.
 const MAX_INPUT: u64 = 64 << 10;
@@ -112,12 +117,13 @@ fn revoke(options: &TokenRevoke) -> Result<(), Failure> {
         }
     };
     let shown = token_of_environment()?;
+    let connector = Connector::new(options.authority.trust(&options.url)?, CONNECT);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the runtime does not start")?;
     let answer = runtime.block_on(async {
-        let mut client = lingua_lab::HttpClient::new(&options.url);
+        let mut client = lingua_lab::HttpClient::with(connector, &options.url);
         if let Some(token) = shown {
             client = client.bearer(&token)?;
         }

@@ -28,7 +28,8 @@ pub(crate) fn run(options: &Top) -> Result<(), Failure> {
         .enable_all()
         .build()
         .context("the runtime does not start")?;
-    let line = Line::to(&options.url, crate::token::token_of_environment()?.as_deref())?;
+    let token = crate::token::token_of_environment()?;
+    let line = Line::to(&options.url, token.as_deref(), options.authority.trust(&options.url)?)?;
     if options.json {
         let stats = runtime.block_on(line.text("/api/v1/stats")).map_err(Failure::failed)?;
         say(&stats);

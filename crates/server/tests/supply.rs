@@ -203,3 +203,46 @@ fn the_bill_of_materials_holds_what_the_binary_links_and_no_more() {
     }
     assert_eq!(output("./scripts/sbom", &[]), text, "the same sources give the same bytes");
 }
+
+/// Packages of a lock file: what each has under it, by name and version.
+fn locked(file: &str) -> BTreeMap<Package, BTreeSet<String>> {
+    let lock: toml::Table = std::fs::read_to_string(root().join(file)).unwrap().parse().unwrap();
+    let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
+    let packages = lock["package"].as_array().unwrap().iter().map(|package| {
+        let below = package.get("dependencies").and_then(toml::Value::as_array);
+        let below = below.into_iter().flatten().map(text);
+        let names = below.map(|one| one.split(' ').next().unwrap().to_owned()).collect();
+        ((text(&package["name"]), text(&package["version"])), names)
+    });
+    packages.collect()
+}
+
+/// `scripts/fuzz` takes no other versions than those in its lock file, which nothing else looks at.
+#[test]
+fn what_is_fuzzed_is_what_is_built() {
+    let (built, fuzzed) = (locked("Cargo.lock"), locked("fuzz/Cargo.lock"));
+    let engine = [
+        "arbitrary",
+        "cc",
+        "find-msvc-tools",
+        "jobserver",
+        "libfuzzer-sys",
+        "lingua-fuzz",
+        "shlex",
+    ];
+    let other: Vec<&Package> = fuzzed
+        .keys()
+        .filter(|package| !built.contains_key(package) && !engine.contains(&package.0.as_str()))
+        .collect();
+    assert!(other.is_empty(), "fuzz/Cargo.lock has other versions: {other:?}");
+    for name in ["core", "engine", "lab", "server", "store"] {
+        let manifest = root().join(format!("crates/{name}/Cargo.toml"));
+        let manifest: toml::Table = std::fs::read_to_string(manifest).unwrap().parse().unwrap();
+        let wanted = manifest["dependencies"].as_table().unwrap();
+        let has = fuzzed.iter().find(|((package, _), _)| *package == format!("lingua-{name}"));
+        // The lab is for tests and commands; whoever does not need it does not have it.
+        let Some((_, has)) = has else { continue };
+        let missing: Vec<&String> = wanted.keys().filter(|name| !has.contains(*name)).collect();
+        assert!(missing.is_empty(), "fuzz/Cargo.lock: lingua-{name} lacks {missing:?}");
+    }
+}

@@ -1,7 +1,9 @@
 //! What one simulated node says of itself and how it keeps its connection.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use serde_json::Value;
 
 use super::behaviour::Behaviour;
@@ -57,6 +59,8 @@ pub struct NodeOptions {
     pub token: Option<String>,
     /// More headers of the upgrade request.
     pub headers: Vec<(String, String)>,
+    /// Whom to believe, for a URL that begins with `wss://`.
+    pub tls: Option<Arc<ClientConfig>>,
     /// Whether a lost connection is made again, with jitter, and its unacked results are repeated.
     /// After a close that says not to (1008, 4001) it is not.
     pub reconnect: bool,
@@ -123,6 +127,7 @@ impl Default for NodeOptions {
             heartbeat_overrides: Value::Null,
             token: None,
             headers: Vec::new(),
+            tls: None,
             reconnect: false,
             behaviour: Behaviour::default(),
             log_capacity: 0,

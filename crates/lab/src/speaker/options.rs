@@ -1,8 +1,10 @@
 //! What one simulated speaker says of itself and how it keeps its connection.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use serde_json::{Value, json};
 
 use super::voice::Continuing;
@@ -42,6 +44,8 @@ pub struct SpeakerOptions {
     pub init_overrides: Value,
     /// More headers of the upgrade request.
     pub headers: Vec<(String, String)>,
+    /// Whom to believe, for a URL that begins with `wss://`.
+    pub tls: Option<Arc<ClientConfig>>,
     /// The local address, such as 127.0.0.7; the system's choice without it.
     pub from: Option<IpAddr>,
     /// How much is read from the socket at once.
@@ -73,6 +77,7 @@ impl Default for SpeakerOptions {
             token: None,
             init_overrides: Value::Null,
             headers: Vec::new(),
+            tls: None,
             from: None,
             read_buffer_bytes: 4 * 1024,
             keep_bytes: 4 << 20,

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use lingua_lab::speech::Codec;
 
+use super::Authority;
+
 const SPEAK_EXAMPLES: &str = "\
 Examples:
   lingua speak                                   three seconds of test signal, English to Chinese
@@ -22,6 +24,9 @@ pub(crate) struct Speak {
     /// The scheduler
     #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
     pub(crate) url: String,
+
+    #[command(flatten)]
+    pub(crate) authority: Authority,
 
     /// From this language
     #[arg(long, default_value = "en", conflicts_with = "two_way")]
@@ -114,6 +119,9 @@ pub(crate) struct Load {
     /// own, and its processor time and memory are measured
     #[arg(long, env = "LINGUA_URL", value_name = "URL")]
     pub(crate) url: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) authority: Authority,
 
     /// The store of a scheduler that is started: memory, redis for a private redis-server, or a URL
     #[arg(long, default_value = "memory", conflicts_with = "url", value_name = "STORE")]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::Authority;
 use super::serve::SettingFlags;
 use crate::identity::Role;
 
@@ -83,6 +84,9 @@ pub(crate) struct TokenRevoke {
     /// The scheduler; LINGUA_TOKEN has an administrator's token for it
     #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
     pub(crate) url: String,
+
+    #[command(flatten)]
+    pub(crate) authority: Authority,
 
     /// All tokens of this subject that were made until now
     #[arg(long, requires = "role")]

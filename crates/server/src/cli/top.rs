@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use super::Authority;
+
 const TOP_EXAMPLES: &str = "\
 Examples:
   lingua top                                 all instances, as the dashboard shows them
@@ -18,6 +20,9 @@ pub(crate) struct Top {
     /// Any of the schedulers: each knows of all
     #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
     pub(crate) url: String,
+
+    #[command(flatten)]
+    pub(crate) authority: Authority,
 
     /// Print it once as plain text; without it too if standard output is no terminal
     #[arg(long)]

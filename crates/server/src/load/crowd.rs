@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::meter::Meter;
-use super::on_its_own;
+use super::{Way, on_its_own};
 use crate::cli::Load;
 
 /// How long the last endings are awaited: a little more than the scheduler lets a job live.
@@ -39,7 +39,7 @@ pub(super) struct Crowd {
 impl Crowd {
     pub fn start(
         options: &Load,
-        host: &str,
+        way: &Way,
         token: Option<&str>,
         ramp: Duration,
         meter: &Meter,
@@ -47,7 +47,7 @@ impl Crowd {
         let (stop, stopped) = watch::channel(false);
         let one_after = ramp.div_f64(f64::from(options.sessions));
         let wanted: Vec<_> =
-            (0..options.sessions).map(|number| speaker(options, host, number, token)).collect();
+            (0..options.sessions).map(|number| speaker(options, way, number, token)).collect();
         let meter = meter.clone();
         let thread = on_its_own("speakers", async move {
             let began = Instant::now();
@@ -145,7 +145,7 @@ impl Told {
 
 fn speaker(
     options: &Load,
-    host: &str,
+    way: &Way,
     number: u32,
     token: Option<&str>,
 ) -> (SpeakerOptions, Script) {
@@ -156,11 +156,12 @@ fn speaker(
         codec: options.codec,
         from: Some(IpAddr::V4(sockets::address_of(number, options.per_address))),
         max_utterance_ms: (longest > SURELY_WHOLE_MS).then_some(longest + 1_000),
-        ..SpeakerOptions::new(format!("ws://{host}/ws/session"))
+        tls: way.tls.clone(),
+        ..SpeakerOptions::new(format!("{}/ws/session", way.base))
     };
     // An IPv6 scheduler is not reached from 127.0.0.2.
     let speaker =
-        SpeakerOptions { from: speaker.from.filter(|_| !host.starts_with('[')), ..speaker };
+        SpeakerOptions { from: speaker.from.filter(|_| !way.base.contains('[')), ..speaker };
     let speaker = match token {
         Some(token) => speaker.bearer(token),
         None => speaker,

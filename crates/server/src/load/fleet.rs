@@ -6,7 +6,7 @@ use lingua_lab::{Behaviour, FakeNode, NodeOptions};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::on_its_own;
+use super::{Way, on_its_own};
 use crate::cli::{Failure, Load};
 use crate::token::{Tokens, advice_for};
 
@@ -31,12 +31,12 @@ pub(super) struct Fleet {
 
 impl Fleet {
     /// Returns when all are registered.
-    pub fn start(options: &Load, host: &str, tokens: &Tokens) -> Result<Self, Failure> {
+    pub fn start(options: &Load, way: &Way, tokens: &Tokens) -> Result<Self, Failure> {
         let names: Vec<String> =
             (0..options.nodes).map(|number| format!("load-{number}")).collect();
         let shown = tokens.of_nodes(&names)?;
         let wanted = names.into_iter().zip(shown).zip(0..).map(|((name, token), number)| {
-            let node = node(options, host, number).node_id(name);
+            let node = node(options, way, number).node_id(name);
             match token {
                 Some(token) => node.bearer(&token),
                 None => node,
@@ -92,14 +92,15 @@ impl Told {
     }
 }
 
-fn node(options: &Load, host: &str, number: u32) -> NodeOptions {
+fn node(options: &Load, way: &Way, number: u32) -> NodeOptions {
     let (p50_ms, p99_ms) = (options.node_p50_ms, options.node_p99_ms);
     let latency = match p99_ms > p50_ms && p50_ms > 0 {
         true => Latency::Spread { p50_ms, p99_ms },
         false => Latency::Fixed { ms: p50_ms },
     };
     NodeOptions {
-        url: format!("ws://{host}/ws/node"),
+        url: format!("{}/ws/node", way.base),
+        tls: way.tls.clone(),
         max_concurrent_jobs: Some(options.slots),
         reconnect: true,
         behaviour: Behaviour {

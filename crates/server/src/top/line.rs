@@ -7,7 +7,6 @@ use axum::http::{HeaderMap, Request, Uri};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
@@ -17,6 +16,7 @@ use super::news::{Events, History, News};
 use super::state::{State, View};
 use super::words::tame;
 use crate::cli::Failure;
+use crate::tls::{Connector, Trust};
 
 /// For one answer, and for the first word of the events.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -38,18 +38,20 @@ type Body = hyper_util::client::legacy::ResponseFuture;
 /// The way to one scheduler.
 #[derive(Clone)]
 pub(crate) struct Line {
-    client: Client<HttpConnector, Empty<Bytes>>,
+    client: Client<Connector, Empty<Bytes>>,
     base: String,
     headers: HeaderMap,
 }
 
 impl Line {
     /// To the scheduler of this URL, with this token if there is one.
-    pub(crate) fn to(url: &str, token: Option<&str>) -> Result<Self, Failure> {
+    pub(crate) fn to(url: &str, token: Option<&str>, trust: Trust) -> Result<Self, Failure> {
         let base = url.trim_end_matches('/').to_owned();
-        let host = base.strip_prefix("http://").filter(|host| !host.is_empty());
-        if host.is_none() || base.parse::<Uri>().is_err() {
-            return Err(Failure::usage(format!("{url:?} is no http:// URL of a scheduler")));
+        let host = base.strip_prefix("http://").or_else(|| base.strip_prefix("https://"));
+        if host.is_none_or(str::is_empty) || base.parse::<Uri>().is_err() {
+            return Err(Failure::usage(format!(
+                "{url:?} is no http:// or https:// URL of a scheduler"
+            )));
         }
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
@@ -59,10 +61,7 @@ impl Line {
             shown.set_sensitive(true);
             headers.insert(AUTHORIZATION, shown);
         }
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(LIMIT));
-        let client = Client::builder(TokioExecutor::new()).build(connector);
+        let client = Client::builder(TokioExecutor::new()).build(Connector::new(trust, LIMIT));
         Ok(Line { client, base, headers })
     }
 
@@ -222,14 +221,15 @@ mod tests {
 
     #[test]
     fn only_http_urls_are_taken_and_a_token_is_never_told() {
-        assert!(Line::to("http://127.0.0.1:5010/", None).is_ok());
-        for url in ["127.0.0.1:5010", "https://h", "http://", "", "http://a b"] {
-            assert!(Line::to(url, None).is_err(), "{url}");
+        let to = |url, token| Line::to(url, token, Trust::Nobody);
+        assert!(to("http://127.0.0.1:5010/", None).is_ok());
+        for url in ["127.0.0.1:5010", "ws://h", "http://", "https://", "", "http://a b"] {
+            assert!(to(url, None).is_err(), "{url}");
         }
-        let line = Line::to("http://h", Some("se-cret")).map_err(|_| ()).unwrap();
+        let line = to("http://h", Some("se-cret")).map_err(|_| ()).unwrap();
         assert_eq!(line.headers[AUTHORIZATION], "Bearer se-cret");
         assert!(!format!("{:?}", line.headers).contains("se-cret"));
-        let wrong = Line::to("http://h", Some("se\ncret")).err().unwrap();
+        let wrong = to("http://h", Some("se\ncret")).err().unwrap();
         assert!(!format!("{wrong:?}").contains("cret\""), "{wrong:?}");
     }
 }
