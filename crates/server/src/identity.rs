@@ -11,13 +11,15 @@
 mod keys;
 mod claims;
 mod gate;
+mod revocations;
 mod sockets;
 mod mint;
 
 pub(crate) use claims::{Credential, Role};
-pub(crate) use gate::{Gate, MAX_TOKEN_CHARS, Rules, follow_revocations};
+pub(crate) use gate::{Gate, MAX_TOKEN_CHARS, Rules};
 pub(crate) use keys::Keys;
 pub(crate) use mint::{Wish, claims_of, make_key, mint};
+pub(crate) use revocations::{follow_revocations, of_tokens};
 pub(crate) use sockets::Pass;
 
 use std::sync::Arc;

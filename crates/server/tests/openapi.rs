@@ -6,12 +6,14 @@ mod app;
 mod http;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use app::{On, TestApp, quick};
 use http::Api;
 use http::schema::{differences, target};
 use lingua_core::outcome::Code;
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Every operation with its method and path.
 fn operations(description: &Value) -> Vec<(String, String, &Value)> {
@@ -80,6 +82,40 @@ async fn every_operation_says_what_it_is_and_what_it_answers() {
             }
         }
     }
+}
+
+/// It has no end, and so the scripts that compare answers with the description leave it out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_stream_of_events_is_as_described_and_so_is_each_event() {
+    let app = TestApp::start(On::Memory, quick()).await;
+    let api = Api::of(&app).await;
+    let answers = &api.description["paths"]["/api/v1/events"]["get"]["responses"];
+    assert!(answers["200"]["content"]["text/event-stream"].is_object(), "{answers}");
+    let mut socket = tokio::net::TcpStream::connect(app.address).await.unwrap();
+    socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    let (mut text, mut buffer) = (String::new(), vec![0; 65_536]);
+    let data = loop {
+        let read = tokio::time::timeout(Duration::from_secs(20), socket.read(&mut buffer));
+        let n = read.await.unwrap().unwrap();
+        assert!(n > 0, "the stream ended: {text}");
+        text.push_str(std::str::from_utf8(&buffer[..n]).unwrap());
+        if let Some((_, event)) = text.split_once("event: stats\ndata: ")
+            && let Some((data, _)) = event.split_once("\n\n")
+        {
+            break serde_json::from_str::<Value>(data).unwrap();
+        }
+    };
+    let (head, _) = text.split_once("\r\n\r\n").unwrap();
+    let head = head.to_lowercase();
+    assert!(head.starts_with("http/1.1 200 "), "{head}");
+    assert!(head.contains("\r\ncontent-type: text/event-stream"), "{head}");
+    // An event is what /api/v1/stats answers.
+    let stats = &api.description["paths"]["/api/v1/stats"]["get"]["responses"]["200"];
+    let schema = &stats["content"]["application/json"]["schema"];
+    let wrong = differences(&api.description, schema, &data);
+    assert!(wrong.is_empty(), "{wrong:?} {data}");
+    drop(socket);
+    app.finish().await;
 }
 
 #[tokio::test]

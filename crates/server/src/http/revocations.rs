@@ -1,7 +1,5 @@
 //! Tokens that are no longer good although they have not expired.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -16,14 +14,11 @@ use super::Door;
 use super::body;
 use super::error::{Answer, Refused, refusals, refused};
 use crate::audit::Actor;
-use crate::identity::Role;
+use crate::identity::{Role, of_tokens};
 use crate::wire::http::{DONE, Done, invalid};
 
 /// Of the body.
 const BODY_BYTES: usize = 4 << 10;
-
-/// Beyond the longest life of a token: clocks differ.
-const BEYOND: Duration = Duration::from_secs(3_600);
 
 refusals!(Refusals: InvalidMessage, MessageTooLarge, QuotaExceeded, SchedulerDependencyDown);
 
@@ -81,16 +76,18 @@ pub(crate) async fn revoke(
 }
 
 async fn revoke_all(door: &Door, mark: &Name, now_s: u64) -> Answer<Json<Done>> {
-    let longest = [Role::Session, Role::Node, Role::Admin].map(|role| door.gate.life_s(role));
-    let keep = Duration::from_secs(longest.into_iter().max().unwrap_or_default()) + BEYOND;
     let once = &door.engine.store().once;
-    let marked = once.mark(mark, keep).await.map_err(|error| Refusal::store_down(&error))?;
+    let marked = once
+        .mark(mark, door.gate.revoked_for())
+        .await
+        .map_err(|error| Refusal::store_down(&error))?;
     if !marked {
         let full = "as many are revoked as can be; change the key instead";
         return Err(refused(Code::QuotaExceeded, full));
     }
     let marks = once.marks().await.map_err(|error| Refusal::store_down(&error))?;
-    door.gate.revoke(&marks, now_s);
+    // What the store lost it is told by whoever follows the list.
+    door.gate.follow(&marks, now_s);
     tracing::info!(mark = mark.as_str(), "revoked");
     Ok(Json(DONE))
 }
@@ -103,7 +100,7 @@ async fn revoke_all(door: &Door, mark: &Name, now_s: u64) -> Answer<Json<Done>> 
 pub(crate) async fn list(State(door): State<Door>) -> Answer<Json<Revocations>> {
     let marks = door.engine.store().once.marks().await;
     let marks = marks.map_err(|error| Refused(Refusal::store_down(&error)))?;
-    let mut revoked: Vec<String> = marks.iter().map(|mark| mark.as_str().to_owned()).collect();
+    let mut revoked: Vec<String> = of_tokens(&marks).map(|mark| mark.as_str().to_owned()).collect();
     revoked.sort_unstable();
     Ok(Json(Revocations { revoked }))
 }

@@ -2,16 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
 use lingua_core::outcome::Code;
-use lingua_engine::Engine;
 use lingua_engine::job::Refusal;
 use lingua_store::once::Name;
 use parking_lot::{Mutex, RwLock};
 
 use super::claims::{Claims, Credential, Role};
+use super::revocations::Remembered;
 use super::sockets::Sockets;
 use super::{Caller, Keys};
 use crate::audit::{self, Audit};
@@ -76,6 +75,7 @@ pub(crate) struct Gate {
     /// By the token itself. Emptied when the rules change, and when it is full.
     seen: Mutex<HashMap<String, Arc<Credential>>>,
     revoked: RwLock<Revoked>,
+    pub(super) remembered: Mutex<Remembered>,
     pub(super) sockets: Sockets,
     audit: OnceLock<Audit>,
 }
@@ -94,6 +94,7 @@ impl Gate {
             rules: RwLock::new(Arc::new(rules)),
             seen: Mutex::default(),
             revoked: RwLock::default(),
+            remembered: Mutex::default(),
             sockets: Sockets::default(),
             audit: OnceLock::new(),
         })
@@ -187,12 +188,26 @@ impl Gate {
 
     /// Whose token it is, if it is good now.
     pub(super) fn check(&self, token: &str, now_s: u64) -> Result<Arc<Credential>, Refusal> {
-        let rules = Arc::clone(&self.rules.read());
+        self.check_by(&self.rules(), token, now_s)
+    }
+
+    /// Those that hold now.
+    pub(super) fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read())
+    }
+
+    /// The same by rules that may be replaced while it goes on.
+    pub(super) fn check_by(
+        &self,
+        rules: &Arc<Rules>,
+        token: &str,
+        now_s: u64,
+    ) -> Result<Arc<Credential>, Refusal> {
         let known = self.seen.lock().get(token).cloned();
         let credential = match known {
             Some(credential) => credential,
             None => {
-                let credential = Arc::new(verify(&rules, token).map_err(|why| {
+                let credential = Arc::new(verify(rules, token).map_err(|why| {
                     tracing::debug!(reason = why, "a token is refused");
                     unauthorized("bad_token", "the token is not good here")
                 })?);
@@ -201,13 +216,13 @@ impl Gate {
                     seen.clear();
                 }
                 // What was found good by rules that are gone meanwhile is not remembered.
-                if Arc::ptr_eq(&rules, &self.rules.read()) {
+                if Arc::ptr_eq(rules, &self.rules.read()) {
                     seen.insert(token.to_owned(), Arc::clone(&credential));
                 }
                 credential
             }
         };
-        self.is_good(&rules, &credential, now_s)?;
+        self.is_good(rules, &credential, now_s)?;
         Ok(credential)
     }
 
@@ -262,27 +277,6 @@ impl Gate {
         }
         *self.revoked.write() = revoked;
         self.sockets.dismiss(|token| self.check(token, now_s).map(|_| ()));
-    }
-}
-
-/// Reads what is revoked from the store, again and again.
-pub(crate) async fn follow_revocations(gate: Arc<Gate>, engine: Engine, every: Duration) {
-    loop {
-        tokio::time::sleep(every).await;
-        let now_s = engine.now_ms() / 1_000;
-        if gate.is_open() {
-            // There are no tokens, but there may be certificates.
-            gate.dismiss_expired(now_s);
-            continue;
-        }
-        match engine.store().once.marks().await {
-            Ok(marks) => gate.revoke(&marks, now_s),
-            // What was known stays known; tokens still expire.
-            Err(error) => {
-                tracing::debug!(%error, "revoked tokens could not be read");
-                gate.dismiss_expired(now_s);
-            }
-        }
     }
 }
 

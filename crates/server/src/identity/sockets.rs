@@ -131,6 +131,13 @@ impl Pass {
             (Caller::Certified(_), _) => Some(self.watch(None)),
             _ => None,
         };
+        // What changed while it was checked did not find it among those inside.
+        if let (Some(_), Caller::Known(_), Some(token)) = (&self.watched, &caller, token)
+            && let Err(refusal) = self.gate.check(token, now_s)
+        {
+            self.forget();
+            return Err(refusal);
+        }
         self.caller = caller;
         self.role = Some(role);
         Ok(())
@@ -146,6 +153,7 @@ impl Pass {
         }
         self.forget();
         self.watched = Some(self.watch(Some((&newer, token))));
+        self.gate.check(token, now_s)?;
         let expires = newer.expires;
         self.caller = Caller::Known(newer);
         Ok(Some(expires))

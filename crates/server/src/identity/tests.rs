@@ -239,6 +239,38 @@ fn keys_change_while_it_runs() {
     assert!(place.gate.caller(Some(&new), NOW).is_ok());
 }
 
+#[test]
+fn what_was_being_checked_when_its_key_went_is_not_remembered() {
+    let place = Place::new();
+    let token = place.mint(session());
+    let before = place.gate.rules();
+    place.gate.replace(rules(&[place.directory.path().join("two.pub.pem")]), NOW);
+    // It began before the key was gone, and ends after it.
+    assert!(place.gate.check_by(&before, &token, NOW).is_ok());
+    assert_eq!(place.refusal(&token), "the token is not good here");
+}
+
+#[test]
+fn who_comes_in_while_the_key_goes_does_not_stay() {
+    for _ in 0..200 {
+        let place = Place::new();
+        let token = place.mint(session());
+        let other = rules(&[place.directory.path().join("two.pub.pem")]);
+        let mut pass = Pass::none(Arc::clone(&place.gate), [127, 0, 0, 1].into());
+        let begin = std::sync::Barrier::new(2);
+        let shown = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                begin.wait();
+                place.gate.replace(other, NOW);
+            });
+            begin.wait();
+            pass.show(Role::Session, Some(&token), NOW)
+        });
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(shown.is_err() || pass.poll_dismissed(&mut cx).is_ready(), "it stays inside");
+    }
+}
+
 #[tokio::test]
 async fn who_is_inside_leaves_when_the_token_ends() {
     let place = Place::new();
