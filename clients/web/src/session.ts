@@ -11,14 +11,12 @@ import { firstMessage, sessionUrl } from "./opening.js";
 import type { SessionOptions } from "./opening.js";
 import { Outbox } from "./outbox.js";
 import type { Turn } from "./outbox.js";
-import { audioChunk, audioFrame } from "./wire.js";
+import { Sender } from "./sender.js";
 import type { Direction, FromScheduler, SessionInit, SessionInitAck } from "./wire.js";
 
 /** The same words said again get the same answer. */
 const FATAL = new Set(["FORBIDDEN", "INVALID_MESSAGE", "INVALID_LANGUAGE", "UNSUPPORTED_MESSAGE", "MESSAGE_TOO_LARGE"]);
 const CLOSE_MS = 5_000;
-const LOOK_AGAIN_MS = 50;
-const HELD_MS = 1_000;
 /** A connection that lived for so long was a good one, and the next attempt is a first one. */
 const GOOD_MS = 3_000;
 /** Everybody whom an instance sends away goes at once, but not in the same moment. */
@@ -32,12 +30,13 @@ export class Session extends Emitter<SessionEvents> {
   readonly #backoff: Backoff;
   readonly #outbox: Outbox;
   readonly #hearing: Hearing;
+  readonly #sender: Sender;
   #state: State = "idle";
   #line: Line | null = null;
   /** One that is being left: what it still tells counts until the next one is there. */
   #former: Line | null = null;
   #direction: Direction;
-  /** What the scheduler takes the next piece for. */
+  /** In which the connection was opened. */
   #lineDirection: Direction;
   #token: SessionOptions["token"];
   #resumeToken: string | null = null;
@@ -45,12 +44,8 @@ export class Session extends Emitter<SessionEvents> {
   #urlAt = 0;
   #turn: Turn | null = null;
   #turns = 0;
-  /** Nothing is sent before this. */
-  #heldUntil = 0;
-  #crowded = false;
   #saidGoodbye = false;
   #stopWait: () => void = () => {};
-  #stopLook: () => void = () => {};
 
   constructor(options: SessionOptions) {
     super();
@@ -64,6 +59,8 @@ export class Session extends Emitter<SessionEvents> {
     this.#direction = this.#lineDirection = { ...options.direction };
     this.#token = options.token;
     this.#hearing = new Hearing(this.#outbox, this.#clock, () => this.#direction, (name, event) => this.emit(name, event));
+    const [tell, idle] = [(event: SessionEvents["backpressure"]) => this.emit("backpressure", event), (line: Line) => this.#sayGoodbye(line)];
+    this.#sender = new Sender(this.#outbox, this.#hearing, this.#clock, options.socketBytes ?? 256 << 10, tell, idle);
   }
 
   get state(): State {
@@ -96,7 +93,7 @@ export class Session extends Emitter<SessionEvents> {
       number: this.#turns++, direction: this.#direction, beganAt: this.#clock.now(), endedAt: null, firstIndex: null,
     };
     if (!this.#outbox.push(audio, false, this.#turn)) return this.#drop(audio.length, this.#turn.number, "memory");
-    this.#pump();
+    this.#sender.pump();
     return true;
   }
 
@@ -107,7 +104,7 @@ export class Session extends Emitter<SessionEvents> {
     this.#turn = null;
     turn.endedAt = this.#clock.now();
     this.#outbox.push(new Uint8Array(0), true, turn);
-    this.#pump();
+    this.#sender.pump();
     return turn.number;
   }
 
@@ -151,7 +148,7 @@ export class Session extends Emitter<SessionEvents> {
     if (this.#state !== "open" || !line) return this.#finish("closed", null);
     this.#setState("closing", "closed by this side");
     this.#stopWait = this.#clock.after(CLOSE_MS, () => line.leave(1000, "no answer to session_close"));
-    this.#pump();
+    this.#sender.pump();
     return this.#over();
   }
 
@@ -162,8 +159,14 @@ export class Session extends Emitter<SessionEvents> {
   #dial(): void {
     this.#stopWait();
     this.#setState(this.#sessionId === null ? "connecting" : "reconnecting", "");
-    const url = this.#urls[this.#urlAt % this.#urls.length]!;
-    const line: Line = new Line(this.#connect(url), () => this.#init(), {
+    let socket: SocketLike;
+    try {
+      socket = this.#connect(this.#urls[this.#urlAt % this.#urls.length]!);
+    } catch (error) {
+      // The page may not connect there at all, now or later.
+      return this.#finish(error instanceof Error ? error.message : String(error), null);
+    }
+    const line: Line = new Line(socket, () => this.#init(), {
       opened: (ack) => this.#opened(ack),
       heard: (message) => (line === this.#line ? this.#heard(message) : this.#heardLate(message)),
       ended: (end) => line === this.#line && this.#lost(end),
@@ -184,8 +187,7 @@ export class Session extends Emitter<SessionEvents> {
     const resumed = again && ack.session_id === this.#sessionId;
     this.#sessionId = ack.session_id;
     this.#resumeToken = ack.resume_token ?? null;
-    this.#heldUntil = 0;
-    this.#crowded = false;
+    this.#sender.attach(this.#line!, this.#lineDirection);
     let resent;
     if (again && !resumed) {
       this.#hearing.restart();
@@ -200,28 +202,30 @@ export class Session extends Emitter<SessionEvents> {
     this.#setState("open", "");
     const recovered = ack.recovered === true;
     this.emit("opened", { sessionId: ack.session_id, traceId: ack.trace_id ?? "", again, resumed, recovered, resent });
-    this.#pump();
+    this.#sender.pump();
   }
 
   #heard(message: FromScheduler): void {
     switch (message.type) {
       case "audio_ack":
         this.#outbox.ack(message.seq);
-        return this.#pump();
+        return this.#sender.pump();
       case "backpressure":
-        return this.#hold(message.action, message.resume_after_ms);
-      case "go_away": {
+        this.#sender.hold(message.action, message.resume_after_ms);
+        return this.#sender.pump();
+      case "go_away":
+        if (this.#state !== "open") return;
         this.#urlAt += 1;
+        this.#sender.detach();
         this.#former?.leave(1000, "asked to go");
         this.#former = this.#line;
         this.#line = null;
         return this.#wait(Math.random() * GO_AWAY_MS, message.reason ?? "asked to go elsewhere", null);
-      }
       case "auth_ack":
         return this.emit("token", { expiresMs: message.expires_ms ?? null });
       default:
         this.#hearing.heard(message);
-        this.#pump();
+        this.#sender.pump();
     }
   }
 
@@ -233,7 +237,7 @@ export class Session extends Emitter<SessionEvents> {
 
   #lost(end: LineEnd): void {
     this.#line = null;
-    this.#stopLook();
+    this.#sender.detach();
     const code = end.refusal?.code ?? null;
     const why = end.refusal?.message || end.reason || `the connection ended with ${end.code}`;
     if (this.#state === "closing" || this.#state === "closed") return this.#finish("closed", null);
@@ -257,52 +261,11 @@ export class Session extends Emitter<SessionEvents> {
     this.#setState(this.#sessionId === null ? "connecting" : "reconnecting", why, code, ms);
   }
 
-  /** Sends what may be sent. */
-  #pump(): void {
-    while ((this.#state === "open" || this.#state === "closing") && this.#line) {
-      const wait = this.#heldUntil - this.#clock.now();
-      if (wait > 0) return this.#look(wait);
-      if (this.#isCrowded(this.#line.buffered)) return this.#look(LOOK_AGAIN_MS);
-      const piece = this.#outbox.next();
-      if (!piece) return this.#sayGoodbye(this.#line);
-      const { seq, audio, final, turn } = piece;
-      const { src, tgt } = turn.direction;
-      if (src !== this.#lineDirection.src || tgt !== this.#lineDirection.tgt) {
-        this.#lineDirection = turn.direction;
-        this.#line.send({ type: "set_languages", src_lang: src, tgt_lang: tgt });
-      }
-      turn.firstIndex ??= this.#hearing.nextIndex;
-      this.#line.send(this.#line.binary ? audioFrame(seq, audio, final, this.#clock.now() - turn.beganAt) : audioChunk(seq, audio, final));
-    }
-  }
-
   /** Once all that was said is safe. */
   #sayGoodbye(line: Line): void {
     if (this.#state !== "closing" || this.#saidGoodbye || this.#outbox.pending > 0) return;
     this.#saidGoodbye = true;
     line.send({ type: "session_close", reason: "user" });
-  }
-
-  #look(ms: number): void {
-    this.#stopLook();
-    this.#stopLook = this.#clock.after(ms, () => this.#pump());
-  }
-
-  #isCrowded(buffered: number): boolean {
-    const most = this.#o.socketBytes ?? 256 << 10;
-    const now = buffered > (this.#crowded ? most / 2 : most);
-    if (now !== this.#crowded) {
-      this.#crowded = now;
-      this.emit("backpressure", { source: "socket", action: now ? "PAUSE" : "RESUME", resumeAfterMs: null });
-    }
-    return now;
-  }
-
-  #hold(action: string, resumeAfterMs?: number): void {
-    this.emit("backpressure", { source: "scheduler", action, resumeAfterMs: resumeAfterMs ?? null });
-    // Who only says less need not stop: the pace of speech is what it is, and the rest is what goes again.
-    this.#heldUntil = this.#clock.now() + (resumeAfterMs ?? HELD_MS);
-    this.#pump();
   }
 
   #tellTts(type: string, stamp: string, of?: { traceId: string; groupId: string }): void {
@@ -321,7 +284,7 @@ export class Session extends Emitter<SessionEvents> {
 
   #finish(why: string, code: string | null): void {
     this.#stopWait();
-    this.#stopLook();
+    this.#sender.detach();
     const lines = [this.#line, this.#former];
     this.#line = this.#former = null;
     for (const line of lines) line?.leave(1000, why);

@@ -370,6 +370,21 @@ test("speech that the scheduler dropped is told, and what a stopping one lets go
   assert.equal(session.state, "open");
 });
 
+test("a refusal of long ago is not why a connection ends", async () => {
+  const stage = await opened({ token: "good" });
+  stage.session.authorize("bad");
+  await stage.socket.says({ type: "error", code: "UNAUTHORIZED", message: "the token is not good here", retry_after_ms: 60_000 });
+  await stage.clock.pass(5_000);
+  await stage.socket.ends(1006);
+  assert.deepEqual([stage.session.state, stage.of("state").at(-1).retryInMs], ["reconnecting", 187.5]);
+});
+
+test("a page that may not connect at all is told so", async () => {
+  const stage = staged(Session, { connect: () => { throw new Error("forbidden by the policy"); } });
+  stage.session.open();
+  assert.deepEqual([stage.session.state, stage.of("state").at(-1).why], ["closed", "forbidden by the policy"]);
+});
+
 test("closing waits for what is open, and says goodbye", async () => {
   const { session, clock, ...stage } = await opened();
   session.say(bytes(1));

@@ -18,7 +18,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// And with the machine: the microphone, and nothing else.
 const ABILITIES: &str = "microphone=(self), camera=(), geolocation=(), display-capture=()";
 
-static FILES: [File; 25] = files! {
+static FILES: [File; 26] = files! {
     "talk";
     "index.html": "text/html; charset=utf-8",
     "style.css": "text/css; charset=utf-8",
@@ -40,6 +40,7 @@ static FILES: [File; 25] = files! {
     "lingua/outbox.js": "text/javascript; charset=utf-8",
     "lingua/playback.js": "text/javascript; charset=utf-8",
     "lingua/resample.js": "text/javascript; charset=utf-8",
+    "lingua/sender.js": "text/javascript; charset=utf-8",
     "lingua/session.js": "text/javascript; charset=utf-8",
     "lingua/talker.js": "text/javascript; charset=utf-8",
     "lingua/vad.js": "text/javascript; charset=utf-8",

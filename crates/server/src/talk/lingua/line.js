@@ -7,6 +7,8 @@ export const CLOCK = {
         return () => clearTimeout(timer);
     },
 };
+/** A refusal that came so long before the end is not the reason of it. */
+const REASON_MS = 2_000;
 const HANDSHAKE_MS = 10_000;
 const HEARTBEAT_MS = 20_000;
 /** Without a word for so many heartbeats, each of which is answered, the connection is dead. */
@@ -19,6 +21,7 @@ export class Line {
     #openedAt = 0;
     #heardAt;
     #refusal = null;
+    #refusedAt = 0;
     #over = false;
     #stopTimer;
     constructor(socket, init, owner, clock) {
@@ -74,8 +77,10 @@ export class Line {
         const message = typeof data === "string" ? parse(data) : null;
         if (!message)
             return;
-        if (message.type === "error")
+        if (message.type === "error") {
             this.#refusal = message;
+            this.#refusedAt = this.#heardAt;
+        }
         if (this.#ack)
             return this.#owner.heard(message);
         if (message.type === "session_init_ack") {
@@ -108,7 +113,7 @@ export class Line {
         this.#stopTimer();
         const socket = this.#socket;
         socket.onopen = socket.onmessage = socket.onclose = null;
-        const refusal = this.#refusal;
+        const refusal = this.#clock.now() - this.#refusedAt <= REASON_MS ? this.#refusal : null;
         const retryAfterMs = Math.max(retryAfter(reason), refusal?.retry_after_ms ?? 0);
         const openForMs = this.#ack ? this.#clock.now() - this.#openedAt : 0;
         this.#owner.ended({ code, reason, refusal, retryAfterMs, openForMs });

@@ -6,12 +6,10 @@ import { Hearing } from "./hearing.js";
 import { CLOCK, Line } from "./line.js";
 import { firstMessage, sessionUrl } from "./opening.js";
 import { Outbox } from "./outbox.js";
-import { audioChunk, audioFrame } from "./wire.js";
+import { Sender } from "./sender.js";
 /** The same words said again get the same answer. */
 const FATAL = new Set(["FORBIDDEN", "INVALID_MESSAGE", "INVALID_LANGUAGE", "UNSUPPORTED_MESSAGE", "MESSAGE_TOO_LARGE"]);
 const CLOSE_MS = 5_000;
-const LOOK_AGAIN_MS = 50;
-const HELD_MS = 1_000;
 /** A connection that lived for so long was a good one, and the next attempt is a first one. */
 const GOOD_MS = 3_000;
 /** Everybody whom an instance sends away goes at once, but not in the same moment. */
@@ -24,12 +22,13 @@ export class Session extends Emitter {
     #backoff;
     #outbox;
     #hearing;
+    #sender;
     #state = "idle";
     #line = null;
     /** One that is being left: what it still tells counts until the next one is there. */
     #former = null;
     #direction;
-    /** What the scheduler takes the next piece for. */
+    /** In which the connection was opened. */
     #lineDirection;
     #token;
     #resumeToken = null;
@@ -37,12 +36,8 @@ export class Session extends Emitter {
     #urlAt = 0;
     #turn = null;
     #turns = 0;
-    /** Nothing is sent before this. */
-    #heldUntil = 0;
-    #crowded = false;
     #saidGoodbye = false;
     #stopWait = () => { };
-    #stopLook = () => { };
     constructor(options) {
         super();
         this.#o = options;
@@ -56,6 +51,8 @@ export class Session extends Emitter {
         this.#direction = this.#lineDirection = { ...options.direction };
         this.#token = options.token;
         this.#hearing = new Hearing(this.#outbox, this.#clock, () => this.#direction, (name, event) => this.emit(name, event));
+        const [tell, idle] = [(event) => this.emit("backpressure", event), (line) => this.#sayGoodbye(line)];
+        this.#sender = new Sender(this.#outbox, this.#hearing, this.#clock, options.socketBytes ?? 256 << 10, tell, idle);
     }
     get state() {
         return this.#state;
@@ -85,7 +82,7 @@ export class Session extends Emitter {
         };
         if (!this.#outbox.push(audio, false, this.#turn))
             return this.#drop(audio.length, this.#turn.number, "memory");
-        this.#pump();
+        this.#sender.pump();
         return true;
     }
     /** The turn is over. Gives its number; `null` if nothing was said. */
@@ -96,7 +93,7 @@ export class Session extends Emitter {
         this.#turn = null;
         turn.endedAt = this.#clock.now();
         this.#outbox.push(new Uint8Array(0), true, turn);
-        this.#pump();
+        this.#sender.pump();
         return turn.number;
     }
     /** From now on in this direction; a turn that has begun ends. */
@@ -139,7 +136,7 @@ export class Session extends Emitter {
             return this.#finish("closed", null);
         this.#setState("closing", "closed by this side");
         this.#stopWait = this.#clock.after(CLOSE_MS, () => line.leave(1000, "no answer to session_close"));
-        this.#pump();
+        this.#sender.pump();
         return this.#over();
     }
     async #over() {
@@ -149,8 +146,15 @@ export class Session extends Emitter {
     #dial() {
         this.#stopWait();
         this.#setState(this.#sessionId === null ? "connecting" : "reconnecting", "");
-        const url = this.#urls[this.#urlAt % this.#urls.length];
-        const line = new Line(this.#connect(url), () => this.#init(), {
+        let socket;
+        try {
+            socket = this.#connect(this.#urls[this.#urlAt % this.#urls.length]);
+        }
+        catch (error) {
+            // The page may not connect there at all, now or later.
+            return this.#finish(error instanceof Error ? error.message : String(error), null);
+        }
+        const line = new Line(socket, () => this.#init(), {
             opened: (ack) => this.#opened(ack),
             heard: (message) => (line === this.#line ? this.#heard(message) : this.#heardLate(message)),
             ended: (end) => line === this.#line && this.#lost(end),
@@ -169,8 +173,7 @@ export class Session extends Emitter {
         const resumed = again && ack.session_id === this.#sessionId;
         this.#sessionId = ack.session_id;
         this.#resumeToken = ack.resume_token ?? null;
-        this.#heldUntil = 0;
-        this.#crowded = false;
+        this.#sender.attach(this.#line, this.#lineDirection);
         let resent;
         if (again && !resumed) {
             this.#hearing.restart();
@@ -188,27 +191,30 @@ export class Session extends Emitter {
         this.#setState("open", "");
         const recovered = ack.recovered === true;
         this.emit("opened", { sessionId: ack.session_id, traceId: ack.trace_id ?? "", again, resumed, recovered, resent });
-        this.#pump();
+        this.#sender.pump();
     }
     #heard(message) {
         switch (message.type) {
             case "audio_ack":
                 this.#outbox.ack(message.seq);
-                return this.#pump();
+                return this.#sender.pump();
             case "backpressure":
-                return this.#hold(message.action, message.resume_after_ms);
-            case "go_away": {
+                this.#sender.hold(message.action, message.resume_after_ms);
+                return this.#sender.pump();
+            case "go_away":
+                if (this.#state !== "open")
+                    return;
                 this.#urlAt += 1;
+                this.#sender.detach();
                 this.#former?.leave(1000, "asked to go");
                 this.#former = this.#line;
                 this.#line = null;
                 return this.#wait(Math.random() * GO_AWAY_MS, message.reason ?? "asked to go elsewhere", null);
-            }
             case "auth_ack":
                 return this.emit("token", { expiresMs: message.expires_ms ?? null });
             default:
                 this.#hearing.heard(message);
-                this.#pump();
+                this.#sender.pump();
         }
     }
     /** From an instance that stops: speech that is safe, and endings. Both may be told again by the next one. */
@@ -220,7 +226,7 @@ export class Session extends Emitter {
     }
     #lost(end) {
         this.#line = null;
-        this.#stopLook();
+        this.#sender.detach();
         const code = end.refusal?.code ?? null;
         const why = end.refusal?.message || end.reason || `the connection ended with ${end.code}`;
         if (this.#state === "closing" || this.#state === "closed")
@@ -248,52 +254,12 @@ export class Session extends Emitter {
         this.#stopWait = this.#clock.after(ms, () => this.#dial());
         this.#setState(this.#sessionId === null ? "connecting" : "reconnecting", why, code, ms);
     }
-    /** Sends what may be sent. */
-    #pump() {
-        while ((this.#state === "open" || this.#state === "closing") && this.#line) {
-            const wait = this.#heldUntil - this.#clock.now();
-            if (wait > 0)
-                return this.#look(wait);
-            if (this.#isCrowded(this.#line.buffered))
-                return this.#look(LOOK_AGAIN_MS);
-            const piece = this.#outbox.next();
-            if (!piece)
-                return this.#sayGoodbye(this.#line);
-            const { seq, audio, final, turn } = piece;
-            const { src, tgt } = turn.direction;
-            if (src !== this.#lineDirection.src || tgt !== this.#lineDirection.tgt) {
-                this.#lineDirection = turn.direction;
-                this.#line.send({ type: "set_languages", src_lang: src, tgt_lang: tgt });
-            }
-            turn.firstIndex ??= this.#hearing.nextIndex;
-            this.#line.send(this.#line.binary ? audioFrame(seq, audio, final, this.#clock.now() - turn.beganAt) : audioChunk(seq, audio, final));
-        }
-    }
     /** Once all that was said is safe. */
     #sayGoodbye(line) {
         if (this.#state !== "closing" || this.#saidGoodbye || this.#outbox.pending > 0)
             return;
         this.#saidGoodbye = true;
         line.send({ type: "session_close", reason: "user" });
-    }
-    #look(ms) {
-        this.#stopLook();
-        this.#stopLook = this.#clock.after(ms, () => this.#pump());
-    }
-    #isCrowded(buffered) {
-        const most = this.#o.socketBytes ?? 256 << 10;
-        const now = buffered > (this.#crowded ? most / 2 : most);
-        if (now !== this.#crowded) {
-            this.#crowded = now;
-            this.emit("backpressure", { source: "socket", action: now ? "PAUSE" : "RESUME", resumeAfterMs: null });
-        }
-        return now;
-    }
-    #hold(action, resumeAfterMs) {
-        this.emit("backpressure", { source: "scheduler", action, resumeAfterMs: resumeAfterMs ?? null });
-        // Who only says less need not stop: the pace of speech is what it is, and the rest is what goes again.
-        this.#heldUntil = this.#clock.now() + (resumeAfterMs ?? HELD_MS);
-        this.#pump();
     }
     #tellTts(type, stamp, of) {
         if (this.#state !== "open")
@@ -309,7 +275,7 @@ export class Session extends Emitter {
     }
     #finish(why, code) {
         this.#stopWait();
-        this.#stopLook();
+        this.#sender.detach();
         const lines = [this.#line, this.#former];
         this.#line = this.#former = null;
         for (const line of lines)
