@@ -68,6 +68,11 @@ export async function node(t, url, args = [], env = {}) {
   return started;
 }
 
+/** Any other program that ends with its test. */
+export async function started(t, program, args, env) {
+  return new Process(t, program, args, env);
+}
+
 /** Runs a command to its end and gives what it printed. */
 export async function run(t, args) {
   const process = new Process(t, BINARY, args);
