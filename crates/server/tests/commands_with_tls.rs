@@ -50,7 +50,7 @@ fn every_command_speaks_tls_with_one_whose_authority_it_is_told() {
     let with = |args: &[&'static str], more: &[&str]| -> Vec<String> {
         args.iter().chain(&["--url", &url]).chain(more).map(|arg| (*arg).to_owned()).collect()
     };
-    let shows = |token| if token == "" { Shows::Nothing } else { Shows::Token(token) };
+    let shows = |token| if str::is_empty(token) { Shows::Nothing } else { Shows::Token(token) };
     for (args, token) in commands {
         for (more, code, why) in
             [(&[][..], 2, "--ca"), (&["--ca", &other][..], 1, "invalid peer certificate")]

@@ -38,8 +38,8 @@ async fn the_schedulers_of_the_compose_file_start() {
         let mut set = environment(service);
         assert_eq!(set.get("LINGUA_INSTANCE_ID").map(String::as_str), Some(service), "{set:?}");
         assert_eq!(set.get("LINGUA_INSECURE").map(String::as_str), Some("true"), "{set:?}");
-        // Not loopback by its looks, as the name there, and yet this machine.
-        let store = set["LINGUA_STORE"].replace("redis:6379", &format!("0.0.0.0:{}", redis.port()));
+        // Not loopback by its looks, as the name there is not, and yet this machine.
+        let store = set["LINGUA_STORE"].replace("redis:6379", &format!("127.1:{}", redis.port()));
         assert_ne!(store, set["LINGUA_STORE"]);
         set.insert("LINGUA_STORE".to_owned(), store);
         set.insert("LINGUA_LISTEN".to_owned(), "127.0.0.1:0".to_owned());

@@ -1,5 +1,5 @@
 //! What tests of TLS need: authorities, certificates, a client, and a way for those who speak no TLS.
-#![allow(dead_code, reason = "shared by several test binaries")]
+#![allow(dead_code, unused_imports, reason = "shared by several test binaries")]
 
 pub mod papers;
 pub mod talk;
