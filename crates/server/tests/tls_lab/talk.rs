@@ -79,6 +79,17 @@ impl Client {
         Client(Arc::new(config))
     }
 
+    /// The same, agreeing anew on every connection.
+    pub fn without_memory(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.0);
+        config.resumption = rustls::client::Resumption::disabled();
+        Client(Arc::new(config))
+    }
+
+    pub fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.0)
+    }
+
     pub async fn connect(&self, to: SocketAddr) -> anyhow::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(to).await?;
         let name = ServerName::try_from("127.0.0.1")?;
