@@ -37,8 +37,8 @@ export interface LineEnd {
   refusal: ErrorMessage | null;
   /** How long it asked to stay away. */
   retryAfterMs: number;
-  /** For how long there was a session on it. */
-  openForMs: number;
+  /** For how long there was a session on it; `null` if there never was. */
+  openForMs: number | null;
 }
 
 export interface LineOwner {
@@ -156,7 +156,7 @@ export class Line {
     socket.onopen = socket.onmessage = socket.onclose = null;
     const refusal = this.#clock.now() - this.#refusedAt <= REASON_MS ? this.#refusal : null;
     const retryAfterMs = Math.max(retryAfter(reason), refusal?.retry_after_ms ?? 0);
-    const openForMs = this.#ack ? this.#clock.now() - this.#openedAt : 0;
+    const openForMs = this.#ack ? this.#clock.now() - this.#openedAt : null;
     this.#owner.ended({ code, reason, refusal, retryAfterMs, openForMs });
   }
 }

@@ -321,6 +321,22 @@ test("whoever is superseded does not fight for the session", async () => {
   assert.deepEqual([stage.session.state, stage.of("state").at(-1).code, stage.sockets.length], ["closed", "SESSION_SUPERSEDED", 1]);
 });
 
+test("an attempt of our own that was given up and comes late does not end the session", async () => {
+  const stage = await opened();
+  await stage.socket.ends();
+  await stage.clock.pass(1_000);
+  await stage.socket.opens();
+  await stage.socket.ends(1006);
+  await stage.clock.pass(1_000);
+  await stage.accept({ recovered: true });
+  await stage.socket.ends(4001, "a newer connection");
+  assert.equal(stage.session.state, "reconnecting");
+  await stage.clock.pass(2_000);
+  await stage.accept({ recovered: true });
+  await stage.socket.ends(4001, "a newer connection");
+  assert.equal(stage.session.state, "closed", "the second time it is somebody else");
+});
+
 test("a scheduler that never answers is left, and one that falls silent too", async () => {
   const stage = staged(Session);
   stage.session.open();

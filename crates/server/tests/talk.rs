@@ -10,7 +10,7 @@ mod tokens;
 use std::time::Duration;
 
 use app::{On, TestApp, quick};
-use booth::{Booth, CHINESE, ENGLISH, PARTIAL, microphone};
+use booth::{Booth, CHINESE, ENGLISH, MARKUP, PARTIAL, microphone};
 use browser::Browser;
 use lingua_lab::NodeOptions;
 use process::Lingua;
@@ -204,6 +204,27 @@ async fn a_pair_that_nobody_serves_is_said_before_and_after() {
             "return document.querySelector('#notice').innerText.includes('英语 → 韩语')",
         )
         .await;
+    browser.is_calm().await;
+    drop((browser, booth));
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn markup_of_a_node_is_text_on_the_talk_page() {
+    let app = TestApp::start(On::Memory, quick()).await;
+    let german = NodeOptions::new(app.ws("/ws/node")).node_id("booth").languages(&["de", "en"]);
+    let booth = Booth::open(german).await;
+    app.meets("booth").await;
+    let (browser, _speech) = open(1100, 800).await;
+    browser.go(&app.http("/talk")).await;
+    browser.until("it is ready", READY).await;
+    browser.hold("#side-a .talk", 2_600).await;
+    let text = format!(
+        "return document.querySelector('#side-b .translation').innerText === {:?} && document.querySelector('#past li .heard')?.innerText === {:?}",
+        MARKUP.1, MARKUP.0
+    );
+    browser.until("it is shown as it is", &text).await;
+    assert_eq!(browser.run("return document.querySelectorAll('main img, main i').length").await, 0);
     browser.is_calm().await;
     drop((browser, booth));
     app.finish().await;

@@ -25,18 +25,27 @@ const sides = { a: new Side("a", on), b: new Side("b", on) };
 let codec = "pcm16";
 let session = null;
 let talker = null;
-let token = null;
 // In memory only: a token is not to lie on a disk.
+let token = null;
+// Why one is asked for.
 let lock = null;
 let change = { state: "idle", why: "" };
-let trouble = null;
 let auto = { on: false, side: "a" };
 // The side whose button is down while the microphone is being asked for.
 let pressed = null;
 
 const other = (side) => (side === sides.a ? sides.b : sides.a);
 const directionOf = (side) => ({ src: side.language, tgt: other(side).language });
-const sideOf = (direction) => (direction.src === sides.b.language && direction.tgt === sides.a.language ? sides.b : sides.a);
+
+// Who has said a turn, whatever the languages are by now.
+const speakers = new Map();
+const sideOf = ({ turn, direction }) =>
+  speakers.get(turn) ?? speakers.get(direction) ?? (direction.src === sides.b.language && direction.tgt === sides.a.language ? sides.b : sides.a);
+
+function remember(what, side) {
+  speakers.set(what, side);
+  if (speakers.size > 100) speakers.delete(speakers.keys().next().value);
+}
 
 // ---- the conversation
 
@@ -46,19 +55,20 @@ function converse() {
     ...(token !== null && { token }),
   });
   talker?.close();
+  speakers.clear();
   talker = new Talker(session, microphone, { codec });
   session.on("state", onState);
   session.on("opened", ({ again, resumed, recovered, resent }) => {
     if (again) say(resumed && recovered ? t("again") : resent > 0 || !resumed ? t("again.new") : t("again"));
     look();
   });
-  session.on("partial", ({ direction, text }) => sideOf(direction).own(text, false));
+  session.on("partial", (partial) => sideOf(partial).own(partial.text, false));
   session.on("result", onResult);
   session.on("missing", onMissing);
   session.on("dropped", ({ reason }) => say(t(`dropped.${reason}`)));
   session.on("backpressure", ({ source, action }) => source === "socket" && action === "PAUSE" && say(t("busy")));
-  talker.on("speech", ({ direction }) => sideOf(direction).do("listening"));
-  talker.on("level", ({ levelDb }) => talker.talking && sideOf(talker.talking).level(Math.max(0, Math.min(1, (levelDb + 55) / 45))));
+  talker.on("speech", (spoken) => sideOf(spoken).do("listening"));
+  talker.on("level", ({ levelDb }) => talker.talking && sideOf({ direction: talker.talking }).level(Math.max(0, Math.min(1, (levelDb + 55) / 45))));
   talker.on("ended", onEnded);
   talker.on("failed", (error) => say(t("mic.failed", { why: error.message })));
   session.open();
@@ -73,7 +83,7 @@ function onState(now) {
 }
 
 function onResult(result) {
-  const from = sideOf(result.direction);
+  const from = sideOf(result);
   from.own(result.heard, true);
   other(from).translation(result.text);
   if (from.doing === "translating") from.do("idle");
@@ -82,14 +92,13 @@ function onResult(result) {
 }
 
 function onMissing(missing) {
-  const from = sideOf(missing.direction);
-  const pair = pairName(missing.direction);
+  const from = sideOf(missing);
   const key = `missing.${missing.reason}`;
   const words = () => (has(key) ? t(key, { pair: pairName(missing.direction) }) : t("missing.other", { why: missing.reason }));
   from.own("", true);
   from.trouble(words());
   if (from.doing === "translating") from.do("idle");
-  past.add({ ...missing, heard: "", text: "", audio: null, trouble: words, pair });
+  past.add({ ...missing, heard: "", text: "", audio: null, trouble: words });
   if (missing.reason === "no_capable_node") look();
   passOn();
 }
@@ -110,7 +119,9 @@ async function start(side, endsBy) {
   if (auto.on) auto.side = side.name;
   side.trouble("");
   side.own("", true);
-  talker.start(directionOf(side), auto.on ? "silence" : asked);
+  const direction = directionOf(side);
+  remember(direction, side);
+  talker.start(direction, auto.on ? "silence" : asked);
   side.do(asked === "release" && !auto.on ? "listening" : "waiting");
 }
 
@@ -127,9 +138,10 @@ function stop(side) {
 }
 
 function onEnded({ direction, turn, by }) {
-  const side = sideOf(direction);
+  const side = sideOf({ direction });
+  if (turn !== null) remember(turn, side);
   // Another turn of this side may have begun meanwhile.
-  if (talker.talking && sideOf(talker.talking) === side) return;
+  if (talker.talking && sideOf({ direction: talker.talking }) === side) return;
   side.do(turn === null ? "idle" : "translating");
   if (turn !== null) return;
   if (auto.on) return start(sides[auto.side], "silence");
@@ -150,7 +162,7 @@ function refuse(side, error) {
 }
 
 microphone.on("ended", (error) => {
-  const side = talker.talking ? sideOf(talker.talking) : sides.a;
+  const side = talker.talking ? sideOf({ direction: talker.talking }) : sides.a;
   talker.stop();
   refuse(side, error);
 });
@@ -179,7 +191,7 @@ function speak(result) {
 
 playback.on("started", ({ item }) => {
   session.ttsStarted(item);
-  other(sideOf(item.direction)).do("playing");
+  other(sideOf(item)).do("playing");
 });
 playback.on("ended", ({ item, seconds, peak }) => {
   quiet(item);
@@ -194,7 +206,7 @@ playback.on("failed", ({ item, error }) => {
 
 function quiet(item) {
   session.ttsEnded(item);
-  const listener = other(sideOf(item.direction));
+  const listener = other(sideOf(item));
   if (listener.doing === "playing") listener.do("idle");
 }
 

@@ -26,6 +26,9 @@ pub const ENGLISH: [(&str, &str); 2] = [
 pub const CHINESE: [(&str, &str); 1] =
     [("沿这条路走，大约十分钟。", "Go along this street, about ten minutes.")];
 
+/// What must stay text wherever it is shown.
+pub const MARKUP: (&str, &str) = ("<i>something</i>", "<img src=x onerror=alert(1)>");
+
 /// What a job was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
@@ -95,7 +98,8 @@ fn answer(job: &Value) -> Value {
     let (heard, means) = match (src, tgt) {
         ("en", "zh") => ENGLISH[n % ENGLISH.len()],
         ("zh", "en") => CHINESE[n % CHINESE.len()],
-        _ => ("something", "something else"),
+        // Nodes are strangers.
+        _ => MARKUP,
     };
     let (speech, format) = match tgt {
         "zh" => (pcm16(&tone(SPEECH_MS, 16_000), 16_000).split_off(44), "pcm16"),

@@ -115,7 +115,7 @@ export class Line {
         socket.onopen = socket.onmessage = socket.onclose = null;
         const refusal = this.#clock.now() - this.#refusedAt <= REASON_MS ? this.#refusal : null;
         const retryAfterMs = Math.max(retryAfter(reason), refusal?.retry_after_ms ?? 0);
-        const openForMs = this.#ack ? this.#clock.now() - this.#openedAt : 0;
+        const openForMs = this.#ack ? this.#clock.now() - this.#openedAt : null;
         this.#owner.ended({ code, reason, refusal, retryAfterMs, openForMs });
     }
 }

@@ -12,6 +12,8 @@ const FATAL = new Set(["FORBIDDEN", "INVALID_MESSAGE", "INVALID_LANGUAGE", "UNSU
 const CLOSE_MS = 5_000;
 /** A connection that lived for so long was a good one, and the next attempt is a first one. */
 const GOOD_MS = 3_000;
+/** So long after an attempt that was given up the scheduler may still come upon it. */
+const GHOST_MS = 30_000;
 /** Everybody whom an instance sends away goes at once, but not in the same moment. */
 const GO_AWAY_MS = 300;
 export class Session extends Emitter {
@@ -37,6 +39,8 @@ export class Session extends Emitter {
     #turn = null;
     #turns = 0;
     #saidGoodbye = false;
+    /** When an attempt ended without an answer. */
+    #ghostAt = -Infinity;
     #stopWait = () => { };
     constructor(options) {
         super();
@@ -231,13 +235,15 @@ export class Session extends Emitter {
         const why = end.refusal?.message || end.reason || `the connection ended with ${end.code}`;
         if (this.#state === "closing" || this.#state === "closed")
             return this.#finish("closed", null);
-        if (end.code === 4001)
+        if (end.code === 4001 && !this.#isOwnGhost())
             return this.#finish("another connection took the session over", "SESSION_SUPERSEDED");
-        if (end.openForMs >= GOOD_MS)
+        if (end.openForMs === null && code === null)
+            this.#ghostAt = this.#clock.now();
+        if (end.openForMs !== null && end.openForMs >= GOOD_MS)
             this.#backoff.reset();
         if (code === "UNAUTHORIZED" && typeof this.#token !== "function")
             return this.#setState("locked", why, code);
-        if (code !== null && end.openForMs === 0) {
+        if (code !== null && end.openForMs === null) {
             const { message, details, retry_after_ms: retry } = end.refusal;
             const fatal = FATAL.has(code);
             this.emit("problem", { code, message, retryAfterMs: retry ?? null, details: details ?? null, fatal });
@@ -249,6 +255,12 @@ export class Session extends Emitter {
         }
         this.#urlAt += 1;
         this.#wait(this.#backoff.next(end.retryAfterMs), why, code);
+    }
+    /** The words of an attempt that was given up may arrive behind those of the next one, and take the session from it: once. */
+    #isOwnGhost() {
+        const is = this.#clock.now() - this.#ghostAt < GHOST_MS;
+        this.#ghostAt = -Infinity;
+        return is;
     }
     #wait(ms, why, code) {
         this.#stopWait = this.#clock.after(ms, () => this.#dial());
