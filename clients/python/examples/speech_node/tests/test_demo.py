@@ -148,8 +148,8 @@ def test_sentences_are_spoken_and_told_and_ctrl_c_ends_everything(demo: Start) -
         assert "recognition" in stages and "translation" in stages and "speech" in stages, said
     talk = re.search(r"Talk yourself: (http://127\.0\.0\.1:\d+)/talk", said)
     assert talk is not None, said
-    with urllib.request.urlopen(talk.group(1) + "/health") as answer:  # noqa: S310
-        assert answer.status == 200
+    with urllib.request.urlopen(talk.group(1) + "/talk") as answer:  # noqa: S310
+        assert answer.status == 200 and b"<html" in answer.read().lower()
     assert any("speech_node" in command for command in running.left())
 
     code, said = running.ended(signal.SIGINT)
