@@ -36,7 +36,7 @@ function speaker(t, url, options = {}) {
       return session.end();
     },
     async hears(count) {
-      await until(() => `${count} endings: ${JSON.stringify(events.map(({ name, index, event, code, reason, state, message, turn }) => ({ name, index, event, code, reason, state, message, turn })), (key, value) => (key === "audio" ? value.length : value))}`, () => this.endings().length >= count, 60_000);
+      await until(() => `${count} endings: ${JSON.stringify(events.map(({ name, index, event, code, reason, state, why, message, turn, resumed, resent }) => ({ name, index, event, code, reason, state, why, message, turn, resumed, resent })), (key, value) => (key === "audio" ? value.length : value))}`, () => this.endings().length >= count, 60_000);
     },
   };
 }

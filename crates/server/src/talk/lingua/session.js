@@ -39,7 +39,7 @@ export class Session extends Emitter {
     #turn = null;
     #turns = 0;
     #saidGoodbye = false;
-    /** When an attempt ended without an answer. */
+    /** When an attempt ended without an answer, or two connections of our own began to overlap. */
     #ghostAt = -Infinity;
     #stopWait = () => { };
     constructor(options) {
@@ -213,6 +213,7 @@ export class Session extends Emitter {
                 this.#former?.leave(1000, "asked to go");
                 this.#former = this.#line;
                 this.#line = null;
+                this.#ghostAt = this.#clock.now();
                 return this.#wait(Math.random() * GO_AWAY_MS, message.reason ?? "asked to go elsewhere", null);
             case "auth_ack":
                 return this.emit("token", { expiresMs: message.expires_ms ?? null });
@@ -256,7 +257,7 @@ export class Session extends Emitter {
         this.#urlAt += 1;
         this.#wait(this.#backoff.next(end.retryAfterMs), why, code);
     }
-    /** The words of an attempt that was given up may arrive behind those of the next one, and take the session from it: once. */
+    /** What superseded this connection was one of our own, whose words came behind its: that happens once. */
     #isOwnGhost() {
         const is = this.#clock.now() - this.#ghostAt < GHOST_MS;
         this.#ghostAt = -Infinity;
