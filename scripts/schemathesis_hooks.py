@@ -36,9 +36,31 @@ def map_query(context, query):
     return query
 
 
+# What the description cannot say of the fields of a body, so that every other one means something.
+RIGHT = {
+    "/v1/dispatch/f2f": {"session_id": "s-1", "src_lang": "en", "tgt_lang": "zh", "audio": "AAEAAgAD", "audio_ref": None,
+                         "audio_format": "pcm16", "mode": None, "lang_a": None, "lang_b": None, "request_id": None,
+                         "trace_id": None, "dialect": None},
+    "/api/v1/revocations": {"jti": "nobodys", "role": None, "subject": None},
+    "/v1/node/register": {"node_id": "by-http", "health": None, "semantic_langs": ["en"], "asr_langs": None, "tts_langs": None,
+                          "nmt_pairs": "any", "max_concurrent_jobs": 2, "endpoint": None, "capability_by_type": None},
+    "/v1/node/heartbeat": {"node_id": "by-http", "health": None, "semantic_langs": None, "asr_langs": None, "tts_langs": None,
+                           "nmt_pairs": None, "max_concurrent_jobs": None, "capability_by_type": None, "running": None},
+    "/v1/job/ack": {"node_id": "by-http"},
+    "/v1/job/done": {"node_id": "by-http"},
+    "/v1/job/fail": {"node_id": "by-http"},
+}
+
+
 @schemathesis.hook
 def map_body(context, body):
-    options = body.get("options") if isinstance(body, dict) else None
+    if not isinstance(body, dict):
+        return body
+    if zlib.crc32(repr(body).encode("utf-8", "surrogatepass")) % 2:
+        body = {**body, **RIGHT.get(context.operation.path, {})}
+        if "job_id" in body and known["job_id"]:
+            body["job_id"] = known["job_id"]
+    options = body.get("options")
     if isinstance(options, dict):
         for name, least in (("wait_ms", 0), ("deadline_ms", 100)):
             if isinstance(options.get(name), int):
