@@ -119,8 +119,8 @@ pub(crate) struct Node {
     #[arg(long, default_value = "sim")]
     pub(crate) name: String,
 
-    /// Languages that it hears, repairs, translates and speaks
-    #[arg(long, value_delimiter = ',', default_values_t = ["en".to_owned(), "zh".to_owned()])]
+    /// Languages that it hears, repairs, translates and speaks, with commas between them
+    #[arg(long, value_delimiter = ',', default_value = "en,zh")]
     pub(crate) langs: Vec<String>,
 
     /// Speaks nothing: text only
