@@ -131,7 +131,7 @@ fn is_usual(what: &What<'_>) -> bool {
     let mut state = STATE.lock();
     let count = state.heard.entry(kind).or_default();
     *count += 1;
-    *count > ALL_OF_FIRST && *count % ONE_OF != 0
+    *count > ALL_OF_FIRST && !count.is_multiple_of(ONE_OF)
 }
 
 /// The name under which a message is described, if it is as described.
