@@ -460,7 +460,7 @@ impl Nodes {
     /// Which of the jobs that a node names were sent by this process. One that was given up while
     /// the node was away is to be stopped now.
     fn running_of(&self, inner: &Inner, named: &[(JobId, u32)]) -> Running {
-        let mut running = Running::default();
+        let mut running = Running { said: Instant::now(), known: Vec::new(), foreign: Vec::new() };
         for (masked, attempt) in named {
             let job = self.shared.secret.masked(*masked);
             match inner.held.get(&job).filter(|held| held.attempt == *attempt) {

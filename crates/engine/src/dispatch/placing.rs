@@ -535,6 +535,8 @@ impl Run {
             turn,
             job: Some(events),
             index: self.spec.work.utterance_index,
+            sent: Instant::now(),
+            heard: None,
             renewed: now,
             lease: Duration::from_millis(shared.settings.timing.reserve_lease_ms),
             until: None,

@@ -12,7 +12,7 @@ use lingua_store::nodes::{Beat, BeatReply, Claim, Put, Registration};
 use lingua_store::slots::{Confirm, Report};
 use tokio::time::Instant;
 
-use super::state::{Inner, NodeState, Running, Todo};
+use super::state::{Held, Inner, NodeState, Running, Todo};
 use super::{JobEvent, Nodes};
 use crate::cluster::words::PeerWord;
 use crate::job::ToNode;
@@ -107,16 +107,28 @@ impl Nodes {
         owed: bool,
     ) -> lingua_store::Result<()> {
         let timing = &self.shared.settings.timing;
-        let (reports, lease, held) = {
+        let (reports, lease, held, newer) = {
             let inner = node.lock();
             // What was given up is left to lapse.
             let held = inner.held.values().filter(|held| held.job.is_some());
+            let said = todo.report.as_ref().map(|running| running.said);
+            let is_newer = |held: &&Held| said.is_some_and(|said| held.is_newer_than(said));
+            let newer: Vec<LeaseToken> =
+                held.clone().filter(is_newer).map(|held| held.token).collect();
             let held: Vec<LeaseToken> = held.map(|held| held.token).collect();
-            (inner.reports && inner.link.is_some(), inner.lease, held)
+            (inner.reports && inner.link.is_some(), inner.lease, held, newer)
         };
         let said = todo.report.is_some();
         let running = match todo.report {
-            Some(running) => Some(self.tokens(node, running).await?),
+            Some(running) => {
+                let mut running = self.tokens(node, running).await?;
+                // On a slow day the store is told late. What it did not know of then is no reason to
+                // take the slot of what it accepted since.
+                let unnamed = newer.into_iter().filter(|token| !running.contains(token));
+                let unnamed: Vec<LeaseToken> = unnamed.collect();
+                running.extend(unnamed);
+                Some(running)
+            }
             // Its word and what it was sent since: together they are all that it can run.
             None if reports && owed => Some(held.clone()),
             None => None,

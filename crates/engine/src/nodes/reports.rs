@@ -60,6 +60,7 @@ impl Nodes {
             return Heard::Stale;
         };
         let attempt = held.attempt;
+        held.heard.get_or_insert_with(Instant::now);
         let Some(ears) = held.job.clone() else {
             // Given up before; what it still says is that its slot is free.
             if is_result || kind == "reject" {

@@ -107,6 +107,9 @@ pub(crate) struct Held {
     pub job: Option<Ears>,
     /// Which utterance of its session it is.
     pub index: u64,
+    /// When it was put on its way to the node, and when the node first said something of it.
+    pub sent: Instant,
+    pub heard: Option<Instant>,
     /// Its lease was last extended then.
     pub renewed: Instant,
     /// For so long.
@@ -128,9 +131,19 @@ pub(crate) struct Todo {
     pub report: Option<Running>,
 }
 
+impl Held {
+    /// Whether the node could not name it when it said at that moment what it runs: it was sent, or
+    /// the node first spoke of it, later.
+    pub fn is_newer_than(&self, said: Instant) -> bool {
+        self.sent >= said || self.heard.is_some_and(|heard| heard >= said)
+    }
+}
+
 /// What a node says it runs.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Running {
+    /// When it said so.
+    pub said: Instant,
     pub known: Vec<LeaseToken>,
     /// Jobs by their own ids, with the attempts, that were not sent by this process.
     pub foreign: Vec<(JobId, u32)>,
