@@ -23,7 +23,7 @@ pub(crate) mod fuzzing;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -67,6 +67,21 @@ pub struct Sessions {
     began: Instant,
 }
 
+/// An epoch is asked for until this is dropped.
+struct Asking<'a>(&'a Handle);
+
+impl Asking<'_> {
+    fn got(&self, epoch: u64) {
+        self.0.claimed.fetch_max(epoch, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.asking.fetch_sub(1, Ordering::Release);
+    }
+}
+
 #[derive(Default)]
 struct Open {
     sessions: HashMap<SessionKey, Arc<Handle>, foldhash::quality::RandomState>,
@@ -82,6 +97,10 @@ pub struct Handle {
     owned: bool,
     epoch: AtomicU64,
     former: AtomicU64,
+    /// The newest epoch that this instance got for it, which its line may not have yet.
+    claimed: AtomicU64,
+    /// How many of its lines ask for one at this moment.
+    asking: AtomicUsize,
     connected: AtomicBool,
     utterances: AtomicU64,
     /// When it came to this instance, in epoch milliseconds.
@@ -106,6 +125,19 @@ impl Handle {
 
     fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// Whether this instance itself got this epoch for it, or may have. If it did not, the next renewal
+    /// finds out.
+    pub(crate) fn is_ours(&self, epoch: u64) -> bool {
+        // In this order: who asked has said what it got before it asks no more.
+        self.asking.load(Ordering::Acquire) > 0 || epoch <= self.claimed.load(Ordering::Relaxed)
+    }
+
+    /// While somebody asks for an epoch, a newer one in the store is no sign of another owner.
+    fn ask(&self) -> Asking<'_> {
+        self.asking.fetch_add(1, Ordering::Relaxed);
+        Asking(self)
     }
 
     fn set_connected(&self, connected: bool) {
@@ -220,9 +252,10 @@ impl Sessions {
         let seat = self.seat(&key, opening)?;
         let mut epoch = 1;
         if opening.supports.resume {
-            let ttl = self.owner_ttl();
+            let (ttl, asking) = (self.owner_ttl(), seat.handle.ask());
             let claim = self.shared.store.owners.claim(&key, &self.shared.instance, ttl).await;
             epoch = claim.map_err(|error| Refusal::store_down(&error))?.epoch;
+            asking.got(epoch);
         }
         seat.handle.set_epoch(epoch);
         let routes = Routes::one(opening.manner.route);
@@ -262,6 +295,8 @@ impl Sessions {
             owned: opening.supports.resume,
             epoch: AtomicU64::new(0),
             former: AtomicU64::new(0),
+            claimed: AtomicU64::new(0),
+            asking: AtomicUsize::new(0),
             connected: AtomicBool::new(true),
             utterances: AtomicU64::new(0),
             since_ms: self.shared.clock.now().as_millis(),
@@ -357,14 +392,21 @@ impl Sessions {
     ) -> Resumed {
         let (owners, instance) = (&self.shared.store.owners, &self.shared.instance);
         let ttl = self.owner_ttl();
-        let epoch = match owners.renew(&handle.key, instance, handle.epoch(), ttl).await {
-            Ok(Fenced::Superseded { .. }) => {
+        let held = owners.renew(&handle.key, instance, handle.epoch(), ttl).await;
+        let is_elsewhere =
+            matches!(held, Ok(Fenced::Superseded { epoch }) if !handle.is_ours(epoch));
+        let epoch = match held {
+            Ok(_) if is_elsewhere => {
                 let _ = handle.letterbox.send(Box::new(ToSession::Superseded)).await;
                 // Its place is taken over once it is gone.
                 handle.letterbox.closed().await;
                 return Resumed::No(line, opening);
             }
-            Ok(Fenced::Done | Fenced::Unknown) => owners.claim(&handle.key, instance, ttl).await,
+            Ok(_) => {
+                let asking = handle.ask();
+                let claimed = owners.claim(&handle.key, instance, ttl).await;
+                claimed.inspect(|claimed| asking.got(claimed.epoch))
+            }
             Err(error) => Err(error),
         };
         // Without the store it goes on as it was: nobody else can have it either.
@@ -400,9 +442,12 @@ impl Sessions {
             return Resumed::No(line, opening);
         }
         let Ok(seat) = self.seat(&key, &opening) else { return Resumed::No(line, opening) };
+        let asking = seat.handle.ask();
         let Ok(claimed) = owners.claim(&key, instance, self.owner_ttl()).await else {
             return Resumed::No(line, opening);
         };
+        asking.got(claimed.epoch);
+        drop(asking);
         // All are told, for a store that lost its data does not know who had it.
         for (peer, _) in self.shared.post.peers() {
             let (tenant, session) = (key.tenant().clone(), key.session().clone());
@@ -469,7 +514,7 @@ impl Sessions {
         let keep = Duration::from_millis(timing.resume_window_ms + timing.deadline_ms) + SAVE_AGAIN;
         match self.shared.store.owners.save(&key, epoch, &state, keep).await {
             Ok(Fenced::Done) => SaveOutcome::Done,
-            Ok(Fenced::Superseded { .. }) => SaveOutcome::Stale,
+            Ok(Fenced::Superseded { epoch }) => SaveOutcome::Stale { epoch },
             // The store lost the owner; the next renewal brings it back.
             Ok(Fenced::Unknown) => SaveOutcome::Failed,
             Err(error) => {
@@ -495,7 +540,7 @@ impl Sessions {
     pub(crate) fn moved(&self, tenant: TenantId, session: SessionId, epoch: u64) {
         let key = SessionKey::new(tenant, session);
         let handle = self.open.lock().sessions.get(&key).cloned();
-        if let Some(handle) = handle.filter(|handle| handle.epoch() < epoch) {
+        if let Some(handle) = handle.filter(|handle| !handle.is_ours(epoch)) {
             let _ = handle.letterbox.try_send(Box::new(ToSession::Superseded));
         }
     }
@@ -604,10 +649,14 @@ impl Sessions {
 
     async fn renew(&self, handle: Arc<Handle>, save_again: bool) {
         let (key, epoch) = (&handle.key, handle.epoch());
+        if epoch == 0 {
+            // It is about to get its first.
+            return;
+        }
         let owners = &self.shared.store.owners;
         match owners.renew(key, &self.shared.instance, epoch, self.owner_ttl()).await {
             // A newer epoch of our own is no news.
-            Ok(Fenced::Superseded { epoch: newer }) if newer > handle.epoch() => {
+            Ok(Fenced::Superseded { epoch: newer }) if !handle.is_ours(newer) => {
                 tracing::info!(session.id = %key.session(), "another instance has this session");
                 let _ = handle.letterbox.try_send(Box::new(ToSession::Superseded));
             }

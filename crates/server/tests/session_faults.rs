@@ -285,3 +285,29 @@ async fn an_ending_that_died_with_its_instance_holds_nobody_up_until_its_deadlin
     assert!(began.elapsed() < Duration::from_secs(8));
     client.report().ensure_clean().unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_back_over_a_slow_store_is_not_taken_for_somebody_else() {
+    let redis = RedisServer::start().await.unwrap();
+    let slow = FaultProxy::start(redis.addr()).await.unwrap();
+    // Owners are renewed all the time, so also while a session comes.
+    let often = [("LINGUA_CLUSTER_OWNER_TTL_MS", "600")];
+    let start = |store: String| {
+        Lingua::logged(&["serve", "--listen", "127.0.0.1:0", "--store", &store], &often)
+    };
+    let ((one, _log_one), (two, _log_two)) = (start(redis.url()), start(slow.url()));
+    let _node = node(format!("ws://{}/ws/node", one.address()), 50).await;
+    let mut client = speaker(format!("ws://{}/ws/session", one.address())).await;
+    slow.delay(Duration::from_millis(100));
+    // There, there once more, and back.
+    for (n, to) in (0..).zip([&two, &two, &one, &two, &two]) {
+        client.reset().await;
+        client.options_mut().url = format!("ws://{}/ws/session", to.address());
+        assert_eq!(client.resume().await.unwrap().recovered, Some(true), "the {n}th time");
+        // Slow as the store is, not every sentence finds a node; but each has its ending here.
+        client.marked_sentence(mark(n), 300).await.unwrap();
+        let ending = client.ending().await.unwrap();
+        assert_eq!(ending.index(), Some(u64::from(n)), "{ending:?}");
+    }
+    client.report().ensure_clean().unwrap();
+}

@@ -543,7 +543,14 @@ impl Actor {
         let Some(acked) = self.saving.under_way.take() else { return };
         match outcome {
             SaveOutcome::Done => self.tell_acked(acked),
-            SaveOutcome::Stale => self.leaving = Some(Leaving::Superseded),
+            // Of a line of our own that is on its way here: saved again as soon as it is there.
+            SaveOutcome::Stale { epoch } if self.handle.is_ours(epoch) => {
+                self.saving.wanted = true;
+                if self.machine.epoch() < epoch {
+                    return;
+                }
+            }
+            SaveOutcome::Stale { .. } => self.leaving = Some(Leaving::Superseded),
             // Tried again when the store is back, or with the next word.
             SaveOutcome::Failed => return,
         }

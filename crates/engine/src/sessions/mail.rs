@@ -86,8 +86,11 @@ pub struct Attach {
 pub enum SaveOutcome {
     /// It is in the store.
     Done,
-    /// Another owner has the session.
-    Stale,
+    /// The session has an owner with a newer epoch.
+    Stale {
+        /// That one.
+        epoch: u64,
+    },
     /// The store does not answer.
     Failed,
 }
