@@ -26,6 +26,7 @@ pub(crate) use strays::Stray;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -65,6 +66,10 @@ pub(crate) struct Cluster {
     turns: Mutex<HashMap<String, (JobId, oneshot::Receiver<()>)>>,
     /// Living instances that speak other words.
     apart: Mutex<HashSet<Instance>>,
+    /// How many strays somebody is on the way with.
+    errands: AtomicUsize,
+    /// Whether an ending was ever sent after its session.
+    has_sent_after: AtomicBool,
 }
 
 /// What a cluster is fed with.
@@ -135,6 +140,8 @@ impl Cluster {
             fetching: Mutex::default(),
             turns: Mutex::default(),
             apart: Mutex::default(),
+            errands: AtomicUsize::default(),
+            has_sent_after: AtomicBool::default(),
         })
     }
 

@@ -304,6 +304,7 @@ impl Engine {
         let left = end.saturating_duration_since(tokio::time::Instant::now());
         self.jobs.end_within(left).await;
         self.sessions.end_within(LAST_WORDS).await;
+        self.cluster.run_errands(LAST_WORDS).await;
         self.leader.end().await;
         self.cluster.withdraw().await;
     }

@@ -306,6 +306,7 @@ async fn a_scheduler_that_asks_for_tokens_gets_one_from_a_form() {
         assert_eq!(browser.run("return document.querySelector('#lock-token').value").await, "");
     }
     let token = guarded.mint("session", "app", &["--tenant", "default", "--life-s", "25"]);
+    let expires = tokio::time::Instant::now() + Duration::from_secs(25);
     browser.write("#lock-token", &token).await;
     browser.click("#lock-go").await;
     browser.until("it is ready", READY).await;
@@ -316,6 +317,7 @@ async fn a_scheduler_that_asks_for_tokens_gets_one_from_a_form() {
                 document.documentElement.outerHTML, performance.getEntries().map((entry) => entry.name).join()].join()";
     assert!(!browser.run(kept).await.as_str().unwrap().contains(&token), "the token is kept");
     // It expires in the middle of the conversation, which goes on with another one.
+    tokio::time::sleep_until(expires).await;
     browser
         .until(
             "it asks again",

@@ -41,7 +41,8 @@ pub(crate) struct Bodies {
 
 #[derive(Default)]
 struct Kept {
-    by_name: HashMap<u128, Bytes, foldhash::quality::RandomState>,
+    /// With whether it was fetched.
+    by_name: HashMap<u128, (Bytes, bool), foldhash::quality::RandomState>,
     order: VecDeque<(Instant, u128, usize)>,
     bytes: usize,
 }
@@ -57,7 +58,7 @@ impl Bodies {
         let (name, now) = (chance.nonce(), Instant::now());
         let bytes = body.len();
         let mut kept = self.kept.lock();
-        kept.by_name.insert(name, body);
+        kept.by_name.insert(name, (body, false));
         kept.order.push_back((now, name, bytes));
         kept.bytes += bytes;
         while let Some((at, oldest, size)) = kept.order.front().copied()
@@ -83,7 +84,15 @@ impl Bodies {
             return None;
         }
         let name = u128::from_str_radix(name, 16).ok()?;
-        self.kept.lock().by_name.get(&name).cloned()
+        let mut kept = self.kept.lock();
+        let (body, fetched) = kept.by_name.get_mut(&name)?;
+        *fetched = true;
+        Some(body.clone())
+    }
+
+    /// Whether one was never fetched.
+    pub fn are_waited_for(&self) -> bool {
+        self.kept.lock().by_name.values().any(|(_, fetched)| !fetched)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Results whose instance or session is gone: they still find the person who spoke.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -35,14 +36,49 @@ pub(crate) enum Stray {
     Result { node: NodeId, job: JobId, attempt: u32, result: NodeResult },
 }
 
+/// Something that somebody is on the way with, until it is dropped.
+struct Errand(Arc<Cluster>);
+
+impl Errand {
+    fn begin(cluster: &Arc<Cluster>) -> Self {
+        cluster.errands.fetch_add(1, Ordering::Relaxed);
+        Errand(Arc::clone(cluster))
+    }
+}
+
+impl Drop for Errand {
+    fn drop(&mut self) {
+        self.0.errands.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Cluster {
+    /// Lets endings that are on their way to other instances arrive, at most for so long: what is in
+    /// them is fetched from here.
+    pub async fn run_errands(&self, within: Duration) {
+        let end = Instant::now() + within;
+        let strays = &self.shared.strays;
+        let mut quiet = 0;
+        while quiet < 2 && Instant::now() < end {
+            let is_sent = strays.capacity() == strays.max_capacity()
+                && self.errands.load(Ordering::Relaxed) == 0;
+            let is_fetched = !self.has_sent_after.load(Ordering::Relaxed)
+                || !self.shared.post.bodies.are_waited_for();
+            // Twice, for between two counts something may be in neither.
+            quiet = if is_sent && is_fetched { quiet + 1 } else { 0 };
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     pub(super) fn on_stray(self: &Arc<Self>, stray: Stray) {
-        let cluster = Arc::clone(self);
+        let (cluster, errand) = (Arc::clone(self), Errand::begin(self));
         match stray {
-            Stray::Ended { session, job, ended } => {
-                tasks::start(async move { cluster.find_session(session, job, ended).await });
-            }
+            Stray::Ended { session, job, ended } => tasks::start(async move {
+                let _errand = errand;
+                cluster.find_session(session, job, ended).await;
+            }),
             Stray::Result { node, job, attempt, result } => tasks::start(async move {
+                let _errand = errand;
                 // Its instance may live, and be about to say that it wants to hear of it; then the
                 // node is heard when it says it again.
                 tokio::time::sleep(ADOPTION).await;
@@ -125,6 +161,7 @@ impl Cluster {
                     Some(instance) => {
                         let word = self.session_job(&session, job, news);
                         let _ = self.shared.post.send(&instance, word);
+                        self.has_sent_after.store(true, Ordering::Relaxed);
                     }
                     None if Instant::now() < until => {
                         ended = Some(news);
