@@ -9,15 +9,15 @@ use lingua_core::lang::LangSet;
 use lingua_core::node::{Declaration, NmtPairs, ServiceKind};
 use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
-use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
 
-/// Entries of a list that are read. More than any list may have, and few enough that a list of
-/// thousands of them costs nobody any time: what stands behind them is passed over.
-const MAX_READ: usize = 4_096;
+/// Entries that any list of a node may have; what they mean may allow for fewer. A list of tens of
+/// thousands is refused here, and what stands behind this entry costs nobody any time.
+pub(crate) const MAX_ENTRIES: usize = 4_096;
 
-/// A list of which at most one entry more is read than there may be, so that the refusal can say so.
+/// A list that is refused at the first entry that it has too many.
 pub(crate) fn few<'de, D, T>(from: D) -> Result<Option<Vec<T>>, D::Error>
 where
     D: Deserializer<'de>,
@@ -45,11 +45,13 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for FewOf<T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
         let mut read = Vec::new();
-        while read.len() <= MAX_READ {
-            let Some(entry) = list.next_element()? else { return Ok(read) };
+        while let Some(entry) = list.next_element()? {
+            if read.len() == MAX_ENTRIES {
+                let detail = format_args!("the list has more than {MAX_ENTRIES} entries");
+                return Err(de::Error::custom(detail));
+            }
             read.push(entry);
         }
-        while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(read)
     }
 }
@@ -181,9 +183,6 @@ fn incapable(detail: impl Into<String>) -> Refusal {
 
 fn langs(field: &str, list: &[String]) -> Result<LangSet, Refusal> {
     let wrong = |error| incapable(format!("{field}: {error}"));
-    if list.len() > MAX_READ {
-        return Err(incapable(format!("{field}: the list has more than {MAX_READ} entries")));
-    }
     let langs: Result<Vec<Lang>, _> = list.iter().map(|tag| Lang::new(tag)).collect();
     LangSet::new(langs.map_err(wrong)?).map_err(wrong)
 }
@@ -194,7 +193,7 @@ fn pairs(field: &NmtField) -> Result<NmtPairs, Refusal> {
         NmtField::Word(word) if word.eq_ignore_ascii_case("any") => Ok(NmtPairs::Any),
         NmtField::Word(word) => Err(wrong(format!("{word:?} is neither \"any\" nor a list"))),
         NmtField::Pairs(list) => {
-            let mut pairs = Vec::with_capacity(list.len().min(4_096));
+            let mut pairs = Vec::with_capacity(list.len());
             for pair in list {
                 let [src, tgt] = pair.as_slice() else {
                     return Err(wrong("every entry is a list of two languages".into()));
@@ -212,19 +211,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_list_without_end_only_the_beginning_is_read() {
-        let list: Vec<String> = (0..64_000).map(|n| format!("x-{n}")).collect();
-        let said = serde_json::json!({ "semantic_languages": list, "nmt_pairs": vec![["en", "zh"]; 64_000] });
-        let languages: Languages = serde_json::from_value(said).unwrap();
-        assert_eq!(languages.semantic_languages.as_ref().map(Vec::len), Some(MAX_READ + 1));
-        assert!(
-            matches!(&languages.nmt_pairs, Some(NmtField::Pairs(p)) if p.len() == MAX_READ + 1)
-        );
-        let mut abilities = Abilities::default();
-        abilities.put_languages(languages);
-        let refusal = abilities.declaration(1).unwrap_err();
-        assert_eq!(refusal.code, Code::InvalidCapability);
-        assert!(refusal.detail.contains("more than 4096 entries"), "{}", refusal.detail);
+    fn a_list_that_does_not_end_is_refused_at_its_first_entry_too_many() {
+        let list = |entry: &str, many| format!("[{}]", vec![entry; many].join(","));
+        for (field, entry) in [("semantic_languages", "\"en\""), ("nmt_pairs", "[\"en\",\"zh\"]")] {
+            let said = |many| format!("{{\"{field}\":{}}}", list(entry, many));
+            assert!(serde_json::from_str::<Languages>(&said(MAX_ENTRIES)).is_ok(), "{field}");
+
+            // What follows is not even looked at: it would be no JSON.
+            let more = said(MAX_ENTRIES + 1).replace("]}", ", what is this");
+            let error = serde_json::from_str::<Languages>(&more).unwrap_err();
+            assert!(error.is_data(), "{field}: {error}");
+            assert!(error.to_string().contains("more than 4096 entries"), "{field}: {error}");
+        }
     }
 
     #[test]

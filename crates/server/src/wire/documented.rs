@@ -211,10 +211,10 @@ fn examples_of_what_nodes_say_are_taken() {
                     let mut abilities = Abilities::default();
                     said.put_over(&mut abilities);
                     abilities.declaration(1).unwrap();
-                    assert!(said.running().unwrap().unwrap().strangers.is_empty());
+                    assert!(said.running().unwrap().strangers.is_empty());
                 }
                 Ok(FromNode::Heartbeat(mut said)) => {
-                    assert!(said.running().unwrap().unwrap().strangers.is_empty());
+                    assert!(said.running().unwrap().strangers.is_empty());
                 }
                 Ok(_) => {}
                 Err(refusal) => panic!("{example}: {refusal:?}"),

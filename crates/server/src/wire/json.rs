@@ -21,6 +21,16 @@ pub(crate) struct Kind<'a> {
     pub(crate) kind: Cow<'a, str>,
 }
 
+/// The `type` of a message that begins with it, as most do: found without reading what follows.
+pub(crate) fn leading_kind(message: &str) -> Option<&str> {
+    let mut value = message;
+    for token in ["{", "\"type\"", ":", "\""] {
+        value = value.trim_ascii_start().strip_prefix(token)?;
+    }
+    let (kind, _) = value.split_once('"')?;
+    (!kind.contains('\\')).then_some(kind)
+}
+
 /// Reads a message of a known shape. What is wrong is a sentence that names the field.
 pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
     if let Ok(read) = serde_json::from_str(text) {
@@ -152,6 +162,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_type_is_found_where_a_message_begins_with_it() {
+        assert_eq!(leading_kind(r#"{"type":"a","b":1}"#), Some("a"));
+        assert_eq!(leading_kind(" {\n\t\"type\" : \"a\" , what is this"), Some("a"));
+        let elsewhere = [
+            r#"{"b":1,"type":"a"}"#,
+            r#"{"type":"\u0061"}"#,
+            r#"{"type":7}"#,
+            r#"{"type":"a"#,
+            r#"["type","a"]"#,
+            "",
+        ];
+        for message in elsewhere {
+            assert_eq!(leading_kind(message), None, "{message}");
+        }
+    }
 
     #[test]
     fn a_wrong_value_is_named_by_its_kind_and_not_quoted() {

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{Object, text, within, wrong};
-use crate::wire::capability::{Abilities, NmtField, TypeReady, few};
+use crate::wire::capability::{Abilities, MAX_ENTRIES, NmtField, TypeReady, few};
 use crate::wire::fields::passing;
 
 /// Jobs that a node may say it runs: more than any node has slots, so that what was given up
@@ -63,14 +63,17 @@ pub(crate) struct NodeReport {
     accept_public_jobs: Option<bool>,
     /// Readiness by type of service.
     #[schema(value_type = Option<Vec<ServiceReady>>)]
+    #[serde(default, deserialize_with = "few")]
     capability_by_type: Option<Vec<Object<ServiceReady>>>,
     /// Accepted as over the socket; what counts is `capability_by_type`.
     #[schema(value_type = Option<Vec<Object>>)]
     #[allow(dead_code, reason = "only its form is looked at")]
+    #[serde(default, deserialize_with = "few")]
     services: Option<Vec<Object<IgnoredFields>>>,
     /// Accepted as over the socket; a model counts as there until the node reports it missing.
     #[schema(value_type = Option<Vec<Object>>)]
     #[allow(dead_code, reason = "only its form is looked at")]
+    #[serde(default, deserialize_with = "few")]
     models: Option<Vec<Object<IgnoredFields>>>,
     /// Where the scheduler POSTs what is for the node: an `http://` URL on a loopback address.
     /// Absent: the node asks for it with `GET /v1/node/{id}/jobs`. Looked at when registering only.
@@ -81,6 +84,7 @@ pub(crate) struct NodeReport {
     /// What it runs now. A node that says so in every heartbeat is not asked to wait after the
     /// store lost data.
     #[schema(value_type = Option<Vec<RunningJob>>)]
+    #[serde(default, deserialize_with = "few")]
     running: Option<Vec<Object<RunningJob>>>,
     /// The version of its software; only shown.
     version: Option<String>,
@@ -285,8 +289,10 @@ fn replace<T>(known: &mut Option<T>, told: Option<T>) -> bool {
 }
 
 fn directions(pairs: &RawValue) -> Result<NmtField, Refusal> {
-    let shape = "is \"any\" or a list of pairs such as [[\"en\",\"zh\"]]";
-    serde_json::from_str(pairs.get()).map_err(|_| wrong("nmt_pairs", shape))
+    serde_json::from_str(pairs.get()).map_err(|_| {
+        let shape = "is \"any\" or a list of pairs such as [[\"en\",\"zh\"]]";
+        wrong("nmt_pairs", format_args!("{shape}, with at most {MAX_ENTRIES} entries"))
+    })
 }
 
 #[cfg(test)]

@@ -19,9 +19,6 @@ const MAX_HARDWARE_BYTES: usize = 4_096;
 /// Characters of a version or platform that are kept and shown.
 const MAX_LABEL: usize = 64;
 
-/// Entries of a list of running jobs: many times what a node may have open.
-const MAX_RUNNING: usize = 4_096;
-
 /// `node_register` or `node_heartbeat`. What is `None` was not said.
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct AboutItself {
@@ -136,12 +133,8 @@ impl AboutItself {
     }
 
     /// What it runs, if it says so.
-    pub(crate) fn running(&mut self) -> Result<Option<RunsNow>, Refusal> {
-        let Some(listed) = self.running.take() else { return Ok(None) };
-        if listed.len() > MAX_RUNNING {
-            let detail = format!("running: at most {MAX_RUNNING} jobs, not {}", listed.len());
-            return Err(invalid(detail));
-        }
+    pub(crate) fn running(&mut self) -> Option<RunsNow> {
+        let listed = self.running.take()?;
         let mut running = RunsNow::default();
         for Runs { job_id, attempt_id } in listed {
             match job_id.parse() {
@@ -149,7 +142,7 @@ impl AboutItself {
                 Err(_) => running.strangers.push((cut(&job_id, MAX_LABEL), attempt_id)),
             }
         }
-        Ok(Some(running))
+        Some(running)
     }
 
     /// How much of its machine is in use.

@@ -126,6 +126,12 @@ pub(crate) fn decode(text: &str, whole: impl FnOnce() -> Bytes) -> Result<FromNo
     if !text.trim_ascii_start().starts_with('{') {
         return Err(invalid("a message is one JSON object"));
     }
+    // What it says of itself may be long: it is read once, not as a word about a job before.
+    if let Some(kind @ ("node_heartbeat" | "heartbeat" | "node_register" | "register")) =
+        json::leading_kind(text)
+    {
+        return about_itself(kind, text);
+    }
     let message: Message<'_> = match serde_json::from_str(text) {
         Ok(message) => message,
         // Some field is wrong; whether it is one that counts, the message's type says.

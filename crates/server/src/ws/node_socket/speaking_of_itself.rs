@@ -25,11 +25,12 @@ impl NodeSocket {
         let mut abilities = Abilities::default();
         said.put_over(&mut abilities);
         let declaration = abilities.declaration(self.engine.settings().default_max_slots);
-        let read = declaration.and_then(|declared| Ok((declared, said.health()?, said.running()?)));
-        let (declaration, health, running) = match read {
+        let read = declaration.and_then(|declared| Ok((declared, said.health()?)));
+        let (declaration, health) = match read {
             Ok(read) => read,
             Err(refusal) => return self.offence(refusal),
         };
+        let running = said.running();
         let declaration = self.visitor.pass.caller().narrowed(declaration);
         let out = match &self.outbox {
             Ok(strong) => Some(strong.clone()),
@@ -140,11 +141,11 @@ impl NodeSocket {
                 format!("node_id: this connection is {}'s, not {id:?}'s", self.present.name());
             return self.offence(Refusal::new(Code::InvalidMessage, detail));
         }
-        let (health, running) = match said.health().and_then(|health| Ok((health, said.running()?)))
-        {
-            Ok(read) => read,
+        let health = match said.health() {
+            Ok(health) => health,
             Err(refusal) => return self.offence(refusal),
         };
+        let running = said.running();
         let mut abilities = self.abilities.clone();
         said.put_over(&mut abilities);
         let changed = abilities != self.abilities;

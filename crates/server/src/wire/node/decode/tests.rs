@@ -226,7 +226,7 @@ fn a_heartbeat_replaces_what_it_names_and_nothing_else() {
         "resource_usage": { "cpu_percent": 1.5, "mem_percent": 99.9, "running_jobs": 0 } });
     let Ok(FromNode::Heartbeat(mut said)) = told(&quiet) else { panic!() };
     assert_eq!(said.usage().mem_percent, Some(99.9));
-    assert!(said.running().unwrap().is_none());
+    assert!(said.running().is_none());
     said.put_over(&mut known);
     assert_eq!(known, first);
 
@@ -235,7 +235,7 @@ fn a_heartbeat_replaces_what_it_names_and_nothing_else() {
         "language_capabilities": { "semantic_languages": ["en"] } });
     let Ok(FromNode::Heartbeat(mut said)) = told(&other) else { panic!() };
     assert_eq!(said.health().unwrap(), Some(lingua_core::node::Health::Draining));
-    let running = said.running().unwrap().unwrap();
+    let running = said.running().unwrap();
     assert_eq!((running.jobs[0].1, &running.strangers[..]), (2, &[("job-17".to_owned(), 1)][..]));
     said.put_over(&mut known);
     assert_eq!(known.tts, None, "the whole field is replaced");
