@@ -26,7 +26,7 @@ pub(crate) use strays::Stray;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -68,8 +68,6 @@ pub(crate) struct Cluster {
     apart: Mutex<HashSet<Instance>>,
     /// How many strays somebody is on the way with.
     errands: AtomicUsize,
-    /// Whether an ending was ever sent after its session.
-    has_sent_after: AtomicBool,
 }
 
 /// What a cluster is fed with.
@@ -141,7 +139,6 @@ impl Cluster {
             turns: Mutex::default(),
             apart: Mutex::default(),
             errands: AtomicUsize::default(),
-            has_sent_after: AtomicBool::default(),
         })
     }
 

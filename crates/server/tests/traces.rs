@@ -9,11 +9,10 @@ mod http;
 use std::time::Duration;
 
 use app::jobs::{self, done};
-use app::{On, TestApp};
+use app::{On, TestApp, calm};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use collector::{Collector, Mood, Seen};
-use lingua_engine::Settings;
 use lingua_lab::speech::{Codec, Mark, Signal};
 use lingua_lab::{FakeNode, HttpClient, NodeOptions, ScriptedNode, Speaker, SpeakerOptions};
 use lingua_server::otlp::{Exporter, Pace};
@@ -24,21 +23,6 @@ const CALLER_TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER_SPAN: &str = "00f067aa0ba902b7";
 /// What is said and heard, and must be found nowhere else.
 const CANARY: &str = "the canary sings at dawn";
-
-/// Nothing is given up only because the machine is busy.
-fn calm() -> Settings {
-    let mut settings = Settings::stable();
-    settings.slow_start = false;
-    settings.timing.send_ms = 2_000;
-    settings.timing.ack_ms = 3_000;
-    settings.timing.reserve_lease_ms = 6_000;
-    settings.timing.queue_max_ms = 4_000;
-    settings.timing.exec_max_ms = 15_000;
-    settings.timing.margin_ms = 500;
-    settings.timing.deadline_ms = 40_000;
-    settings.timing.check().unwrap();
-    settings
-}
 
 /// Nothing takes long.
 fn pace() -> Pace {

@@ -21,6 +21,9 @@ const KEEP: Duration = Duration::from_secs(90);
 /// Bytes of all that wait; beyond it the oldest go first.
 const MAX_BYTES: usize = 256 << 20;
 
+/// How often who waits for a body to be fetched looks.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// The way to the bodies of other instances. The server's edge has it: no HTTP in here.
 pub trait Fetch: Send + Sync {
     /// The body of this name at this instance's address.
@@ -77,22 +80,34 @@ impl Bodies {
 
     /// The body of this name, if it is still here. It stays: an answer may be lost.
     pub fn get(&self, name: &str) -> Option<Bytes> {
-        let (said, mark) = name.rsplit_once('-')?;
-        let (name, until) = said.split_once('-')?;
-        let until = Duration::from_secs(u64::from_str_radix(until, 16).ok()?);
-        if !self.secret.verify(said, mark) || self.since.elapsed() > until {
-            return None;
-        }
-        let name = u128::from_str_radix(name, 16).ok()?;
         let mut kept = self.kept.lock();
-        let (body, fetched) = kept.by_name.get_mut(&name)?;
+        let (body, fetched) = kept.by_name.get_mut(&self.number(name)?)?;
         *fetched = true;
         Some(body.clone())
     }
 
-    /// Whether one was never fetched.
-    pub fn are_waited_for(&self) -> bool {
-        self.kept.lock().by_name.values().any(|(_, fetched)| !fetched)
+    /// Waits until the body is fetched, at most for so long.
+    pub async fn fetched(&self, body: &BodyRef, within: Duration) {
+        let end = Instant::now() + within;
+        let is_waited_for = || {
+            let kept = self.kept.lock();
+            let body = self.number(&body.name).and_then(|number| kept.by_name.get(&number));
+            body.is_some_and(|(_, fetched)| !fetched)
+        };
+        while is_waited_for() && Instant::now() < end {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// What stands in a name that this instance made and that still holds.
+    fn number(&self, name: &str) -> Option<u128> {
+        let (said, mark) = name.rsplit_once('-')?;
+        let (number, until) = said.split_once('-')?;
+        let until = Duration::from_secs(u64::from_str_radix(until, 16).ok()?);
+        if !self.secret.verify(said, mark) || self.since.elapsed() > until {
+            return None;
+        }
+        u128::from_str_radix(number, 16).ok()
     }
 }
 

@@ -4,6 +4,7 @@
 //! the next: a quiet system sends at once, a busy one many at a time.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub(crate) struct Post {
     store: Backend,
     chance: Chance,
     couriers: RwLock<HashMap<Instance, mpsc::Sender<PeerWord>>>,
+    /// Words in line or in the hands of a courier.
+    under_way: AtomicUsize,
     /// Where other instances live.
     addresses: RwLock<HashMap<Instance, String>>,
     pub(crate) bodies: Bodies,
@@ -75,6 +78,7 @@ impl Post {
             store,
             chance,
             couriers: RwLock::default(),
+            under_way: AtomicUsize::new(0),
             addresses: RwLock::default(),
             bodies: Bodies::new(secret),
             fetch: OnceLock::new(),
@@ -92,7 +96,16 @@ impl Post {
     pub fn send(self: &Arc<Self>, to: &Instance, word: PeerWord) -> Result<(), NotPosted> {
         let known = self.couriers.read().get(to).cloned();
         let courier = known.unwrap_or_else(|| self.courier(to));
-        courier.try_send(word).map_err(|_| NotPosted)
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        courier.try_send(word).map_err(|_| {
+            self.under_way.fetch_sub(1, Ordering::Relaxed);
+            NotPosted
+        })
+    }
+
+    /// Whether every word has been delivered, or has come back.
+    pub fn is_idle(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) == 0
     }
 
     /// Keeps a body for another instance to fetch.
@@ -160,7 +173,9 @@ impl Post {
         body.extend_from_slice(b"]}");
         let id = self.chance.nonce();
         let envelope = Envelope { id, from: self.me.clone(), body, live_for: LIVE_FOR };
-        match self.store.bus.send(to, &envelope).await {
+        let sent = self.store.bus.send(to, &envelope).await;
+        self.under_way.fetch_sub(words.len(), Ordering::Relaxed);
+        match sent {
             Ok(Posting::Posted) => return self.metrics.bus_sent(words.len() as u64),
             Ok(Posting::Gone) => {
                 tracing::debug!(instance.id = %to.id, "an instance is gone");

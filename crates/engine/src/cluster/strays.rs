@@ -25,6 +25,9 @@ const LOOK: Duration = Duration::from_millis(300);
 /// Looks for a session that an ending was sent after.
 const ARRIVAL_LOOKS: u32 = 10;
 
+/// An instance that is told of an ending fetches what is in it within this, or not at all.
+const FETCH: Duration = Duration::from_secs(2);
+
 /// How long an instance that has the job may take to say so after its node came here.
 const ADOPTION: Duration = Duration::from_millis(1_500);
 
@@ -60,12 +63,11 @@ impl Cluster {
         let strays = &self.shared.strays;
         let mut quiet = 0;
         while quiet < 2 && Instant::now() < end {
-            let is_sent = strays.capacity() == strays.max_capacity()
-                && self.errands.load(Ordering::Relaxed) == 0;
-            let is_fetched = !self.has_sent_after.load(Ordering::Relaxed)
-                || !self.shared.post.bodies.are_waited_for();
+            let is_quiet = strays.capacity() == strays.max_capacity()
+                && self.errands.load(Ordering::Relaxed) == 0
+                && self.shared.post.is_idle();
             // Twice, for between two counts something may be in neither.
-            quiet = if is_sent && is_fetched { quiet + 1 } else { 0 };
+            quiet = if is_quiet { quiet + 1 } else { 0 };
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -159,9 +161,19 @@ impl Cluster {
                 let there = there.filter(|instance| self.shared.post.is_alive(instance));
                 match there {
                     Some(instance) => {
-                        let word = self.session_job(&session, job, news);
-                        let _ = self.shared.post.send(&instance, word);
-                        self.has_sent_after.store(true, Ordering::Relaxed);
+                        let ended = self.lent(news);
+                        let body = match &ended {
+                            PeerEnded::Done { body } => Some(body.clone()),
+                            _ => None,
+                        };
+                        let (tenant, session) =
+                            (session.tenant().clone(), session.session().clone());
+                        let word = PeerWord::SessionJob { tenant, session, job, ended };
+                        if self.shared.post.send(&instance, word).is_ok()
+                            && let Some(body) = body
+                        {
+                            self.shared.post.bodies.fetched(&body, FETCH).await;
+                        }
                     }
                     None if Instant::now() < until => {
                         ended = Some(news);
@@ -173,17 +185,16 @@ impl Cluster {
         }
     }
 
-    fn session_job(&self, session: &SessionKey, job: JobId, ended: Ended) -> PeerWord {
-        let ended = match ended {
+    /// An ending for another instance, which fetches what is in it from here.
+    fn lent(&self, ended: Ended) -> PeerEnded {
+        match ended {
             Ended::Done(body) => PeerEnded::Done { body: self.shared.post.lend(body) },
             Ended::Empty { reason, .. } => PeerEnded::Empty { reason },
             Ended::Failed(refusal) => {
                 PeerEnded::Failed { code: refusal.code.as_str().to_owned(), detail: refusal.detail }
             }
             Ended::Cancelled(reason) => PeerEnded::Cancelled { reason },
-        };
-        let (tenant, session) = (session.tenant().clone(), session.session().clone());
-        PeerWord::SessionJob { tenant, session, job, ended }
+        }
     }
 
     pub(super) fn on_session_job(

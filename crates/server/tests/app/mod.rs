@@ -7,6 +7,7 @@
 pub mod clusters;
 pub mod described;
 pub mod forwarder;
+pub mod held;
 pub mod jobs;
 pub mod schema;
 
@@ -72,6 +73,22 @@ pub fn quick() -> Settings {
     settings.timing.exec_max_ms = 3_000;
     settings.timing.margin_ms = 200;
     settings.timing.deadline_ms = 6_000;
+    settings.timing.check().unwrap();
+    settings
+}
+
+/// Nothing takes long, and nothing is given up only because the machine is busy.
+pub fn calm() -> Settings {
+    let mut settings = Settings::stable();
+    settings.slow_start = false;
+    settings.timing.send_ms = 2_000;
+    settings.timing.ack_ms = 3_000;
+    settings.timing.reserve_lease_ms = 6_000;
+    settings.timing.queue_max_ms = 4_000;
+    settings.timing.exec_max_ms = 15_000;
+    settings.timing.margin_ms = 500;
+    settings.timing.deadline_ms = 40_000;
+    settings.reconnect_grace_ms = 3_000;
     settings.timing.check().unwrap();
     settings
 }

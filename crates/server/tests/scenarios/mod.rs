@@ -28,6 +28,7 @@ use lingua_lab::{FakeNode, NodeOptions, ScriptedNode};
 use serde_json::{Value, json};
 
 use crate::app::TestApp;
+pub use crate::app::calm;
 
 /// Makes a test of every scenario, on this store.
 macro_rules! scenarios {
@@ -212,22 +213,6 @@ macro_rules! tests {
     };
 }
 pub(crate) use tests;
-
-/// Nothing takes long, and nothing is given up only because the machine is busy.
-pub fn calm() -> Settings {
-    let mut settings = Settings::stable();
-    settings.slow_start = false;
-    settings.timing.send_ms = 2_000;
-    settings.timing.ack_ms = 3_000;
-    settings.timing.reserve_lease_ms = 6_000;
-    settings.timing.queue_max_ms = 4_000;
-    settings.timing.exec_max_ms = 15_000;
-    settings.timing.margin_ms = 500;
-    settings.timing.deadline_ms = 40_000;
-    settings.reconnect_grace_ms = 3_000;
-    settings.timing.check().unwrap();
-    settings
-}
 
 /// An ack is waited for a moment only. Nodes that are to take a job under this do not ack, so that
 /// a busy machine changes nothing.

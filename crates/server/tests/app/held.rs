@@ -1,0 +1,173 @@
+//! A store of which single answers can be held back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lingua_core::{ModelId, NodeId};
+use lingua_store::bus::{
+    Announce, Delivery, EntryId, Envelope, Inherit, InstanceBus, Peer, Posting,
+};
+use lingua_store::nodes::{
+    Beat, BeatReply, Changes, FeedCursor, Fenced, NodeDirectory, NodeRecord, Order, Put,
+    Registration,
+};
+use lingua_store::{Backend, Instance, Result};
+use tokio::sync::watch;
+
+/// Where calls wait while it is closed.
+pub struct Gate(watch::Sender<State>);
+
+#[derive(Default)]
+struct State {
+    closed: bool,
+    waiting: usize,
+}
+
+impl Gate {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Gate(watch::Sender::default()))
+    }
+
+    pub fn close(&self) {
+        self.0.send_modify(|state| state.closed = true);
+    }
+
+    pub fn open(&self) {
+        self.0.send_modify(|state| state.closed = false);
+    }
+
+    /// Returns when a call waits.
+    pub async fn has_caught(&self) {
+        let caught =
+            async { self.0.subscribe().wait_for(|state| state.waiting > 0).await.map(drop) };
+        tokio::time::timeout(Duration::from_secs(15), caught).await.unwrap().unwrap();
+    }
+
+    async fn pass(&self) {
+        self.0.send_modify(|state| state.waiting += 1);
+        self.0.subscribe().wait_for(|state| !state.closed).await.unwrap();
+        self.0.send_modify(|state| state.waiting -= 1);
+    }
+}
+
+/// A store whose word that a node lives waits at this gate.
+pub fn beats(store: Backend, gate: &Arc<Gate>) -> Backend {
+    let nodes = Nodes { inner: store.nodes.clone(), beats: Arc::clone(gate) };
+    Backend { nodes: Arc::new(nodes), ..store }
+}
+
+/// A store over which what other instances say is received through this gate.
+pub fn inbox(store: Backend, gate: &Arc<Gate>) -> Backend {
+    let bus = Bus { inner: store.bus.clone(), received: Arc::clone(gate) };
+    Backend { bus: Arc::new(bus), ..store }
+}
+
+struct Nodes {
+    inner: Arc<dyn NodeDirectory>,
+    beats: Arc<Gate>,
+}
+
+#[async_trait]
+impl NodeDirectory for Nodes {
+    async fn put(&self, node: &NodeId, registration: &Registration) -> Result<Put> {
+        self.inner.put(node, registration).await
+    }
+
+    async fn beat(&self, node: &NodeId, beat: &Beat) -> Result<BeatReply> {
+        self.beats.pass().await;
+        self.inner.beat(node, beat).await
+    }
+
+    async fn offline(&self, node: &NodeId, epoch: u64) -> Result<Fenced> {
+        self.inner.offline(node, epoch).await
+    }
+
+    async fn forget(&self, node: &NodeId, unseen_for: Duration) -> Result<bool> {
+        self.inner.forget(node, unseen_for).await
+    }
+
+    async fn note_gap(&self, node: &NodeId, model: &ModelId, lasting: Duration) -> Result<()> {
+        self.inner.note_gap(node, model, lasting).await
+    }
+
+    async fn order(&self, node: &NodeId, order: Order) -> Result<bool> {
+        self.inner.order(node, order).await
+    }
+
+    async fn ordered(&self, node: &NodeId) -> Result<Order> {
+        self.inner.ordered(node).await
+    }
+
+    async fn get(&self, node: &NodeId) -> Result<Option<NodeRecord>> {
+        self.inner.get(node).await
+    }
+
+    async fn shard(&self, shard: u32) -> Result<Vec<NodeRecord>> {
+        self.inner.shard(shard).await
+    }
+
+    async fn changes(&self, cursor: Option<&FeedCursor>, wait: Duration) -> Result<Changes> {
+        self.inner.changes(cursor, wait).await
+    }
+}
+
+struct Bus {
+    inner: Arc<dyn InstanceBus>,
+    received: Arc<Gate>,
+}
+
+#[async_trait]
+impl InstanceBus for Bus {
+    async fn announce(&self, me: &Instance, address: &str, ttl: Duration) -> Result<Announce> {
+        self.inner.announce(me, address, ttl).await
+    }
+
+    async fn withdraw(&self, me: &Instance) -> Result<()> {
+        self.inner.withdraw(me).await
+    }
+
+    async fn peers(&self) -> Result<Vec<Peer>> {
+        self.inner.peers().await
+    }
+
+    async fn send(&self, to: &Instance, envelope: &Envelope) -> Result<Posting> {
+        self.inner.send(to, envelope).await
+    }
+
+    async fn receive(&self, me: &Instance, wait: Duration) -> Result<Vec<Delivery>> {
+        let received = self.inner.receive(me, wait).await?;
+        if !received.is_empty() {
+            self.received.pass().await;
+        }
+        Ok(received)
+    }
+
+    async fn rewind(&self, me: &Instance) {
+        self.inner.rewind(me).await;
+    }
+
+    async fn ack(&self, inbox: &Instance, entries: &[EntryId]) -> Result<()> {
+        self.inner.ack(inbox, entries).await
+    }
+
+    async fn depth(&self, inbox: &Instance) -> Result<usize> {
+        self.inner.depth(inbox).await
+    }
+
+    async fn post_part(&self, me: &Instance, part: &[u8], ttl: Duration) -> Result<()> {
+        self.inner.post_part(me, part, ttl).await
+    }
+
+    async fn parts(&self) -> Result<Vec<Vec<u8>>> {
+        self.inner.parts().await
+    }
+
+    async fn orphans(&self) -> Result<Vec<Instance>> {
+        self.inner.orphans().await
+    }
+
+    async fn inherit(&self, dead: &Instance, heir: &Instance, ttl: Duration) -> Result<Inherit> {
+        self.inner.inherit(dead, heir, ttl).await
+    }
+}

@@ -1,0 +1,126 @@
+//! What comes late: a store or a bus that takes its time with a single word.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod app;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use app::held::{self, Gate};
+use app::jobs::{done, is, job};
+use app::{TestApp, calm, wait_until};
+use lingua_core::job::JobState;
+use lingua_engine::Settings;
+use lingua_lab::speech::Mark;
+use lingua_lab::{FakeNode, NodeOptions, ScriptedNode, Speaker, SpeakerOptions};
+use lingua_store::memory::MemoryStore;
+use lingua_store::{Backend, Clock};
+use serde_json::json;
+
+/// Whoever does not hear of a job within a moment has not got it.
+fn hasty() -> Settings {
+    let mut settings = calm();
+    settings.timing.send_ms = 300;
+    settings.timing.ack_ms = 300;
+    settings.timing.reserve_lease_ms = 1_500;
+    settings.timing.check().unwrap();
+    settings
+}
+
+fn options(app: &TestApp, id: &str) -> NodeOptions {
+    NodeOptions {
+        patience: Duration::from_secs(15),
+        ..NodeOptions::new(app.ws("/ws/node")).node_id(id)
+    }
+}
+
+/// A node that takes jobs without an ack, and does nothing but what the test says.
+async fn node(app: &TestApp, id: &str) -> ScriptedNode {
+    FakeNode::scripted(options(app, id).without("ack")).await.unwrap()
+}
+
+/// Two instances over one store; what others say to the second waits at the gate.
+async fn two(store: Backend, settings: Settings) -> (TestApp, TestApp, Arc<Gate>) {
+    let gate = Gate::new();
+    let one = TestApp::over(store.clone(), "test-1", settings.clone()).await;
+    let two = TestApp::over(held::inbox(store, &gate), "test-2", settings).await;
+    let met = || one.engine.peers().len() == 1 && two.engine.peers().len() == 1;
+    assert!(wait_until(Duration::from_secs(5), met).await, "they do not see each other");
+    (one, two, gate)
+}
+
+/// I1: while the store is told late what a node ran, the node takes a job; that it did not name it is
+/// no reason to give its slot away.
+#[tokio::test]
+async fn a_report_that_is_older_than_a_job_does_not_take_its_slot() {
+    let gate = Gate::new();
+    let store = held::beats(MemoryStore::open(Clock::system()), &gate);
+    let app = TestApp::over(store, "test-1", hasty()).await;
+    let (mut a, mut b) = (node(&app, "a").await, node(&app, "b").await);
+    gate.close();
+    a.heartbeat(json!({ "running": [] })).await.unwrap();
+    gate.has_caught().await;
+    let job = job().prefer("a").submit(&app);
+    let assign = a.next_of("job_assign").await.unwrap();
+    is(&job, JobState::Acked).await;
+    // So long that its youth alone would not save it.
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    gate.open();
+    b.hears_nothing_for(Duration::from_millis(500)).await.unwrap();
+    assert_eq!((app.used("a").await, job.view().state), (1, JobState::Acked));
+    a.result(&assign, "kept").await.unwrap();
+    assert_eq!(done(&job).await, "kept");
+    app.finish().await;
+}
+
+/// I1: an assign that was so long on its way that its job has looked elsewhere does not reach the node.
+#[tokio::test]
+async fn an_assign_that_comes_too_late_is_not_sent() {
+    let (near, far, gate) = two(MemoryStore::open(Clock::system()), hasty()).await;
+    let (mut a, mut b) = (node(&far, "a").await, node(&near, "b").await);
+    let known = || near.engine.node_view(&"a".parse().unwrap()).is_some();
+    assert!(wait_until(Duration::from_secs(5), known).await, "nobody hears of a");
+    gate.close();
+    let job = job().prefer("a").submit(&near);
+    gate.has_caught().await;
+    let assign = b.next_of("job_assign").await.unwrap();
+    assert_eq!(assign["attempt_id"], json!(2));
+    gate.open();
+    // That it was given up may be told, behind it.
+    let heard = a.next().await.unwrap();
+    assert_eq!(heard["type"], json!("job_cancel"), "{heard:?}");
+    a.hears_nothing_for(Duration::from_millis(500)).await.unwrap();
+    b.result(&assign, "elsewhere").await.unwrap();
+    assert_eq!(done(&job).await, "elsewhere");
+    far.finish().await;
+    near.finish().await;
+}
+
+/// I16: an instance that stops stays until a translation whose speaker has gone ahead is fetched from it.
+#[tokio::test]
+async fn an_ending_is_fetched_before_its_instance_is_gone() {
+    let (app, other, gate) = two(MemoryStore::open(Clock::system()), calm()).await;
+    let mut node = FakeNode::scripted(options(&app, "a")).await.unwrap();
+    let session = |app: &TestApp| app.ws("/ws/session");
+    let mut client = Speaker::connect(SpeakerOptions::new(session(&app))).await.unwrap();
+    client.marked_sentence(Mark { speaker: 1, sentence: 0 }, 200).await.unwrap();
+    let assign = node.next_of("job_assign").await.unwrap();
+    node.ack(&assign).await.unwrap();
+    client.next_of("audio_ack").await.unwrap();
+    let stopping = tokio::spawn(app.stop());
+    client.next_of("go_away").await.unwrap();
+    client.close(1000, "").await.unwrap();
+    client.options_mut().url = session(&other);
+    assert_eq!(client.resume().await.unwrap().recovered, Some(true));
+    gate.close();
+    node.result(&assign, "first").await.unwrap();
+    gate.has_caught().await;
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    gate.open();
+    let ending = client.ending().await.unwrap();
+    assert_eq!((ending.kind(), ending.index()), ("translation_result", Some(0)), "{ending:?}");
+    stopping.await.unwrap();
+    client.close_session("done").await.unwrap();
+    client.next_of("session_close_ack").await.unwrap();
+    other.finish().await;
+}
