@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 
 use crate::backend::Instance;
 use crate::error::{Error, Result};
@@ -107,8 +108,9 @@ pub struct Delivery {
     pub from: Instance,
     /// What it says.
     pub body: Vec<u8>,
-    /// How much of its time is left.
-    pub live_for: Duration,
+    /// When its time is over, on this machine's clock: never later than by the store's, however
+    /// long the answer took.
+    pub live_until: Instant,
 }
 
 /// A place in an inbox.

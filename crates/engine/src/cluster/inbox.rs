@@ -62,8 +62,9 @@ impl Cluster {
                 if unknown > 0 {
                     tracing::debug!(instance.id = %delivery.from.id, unknown, "words of another version");
                 }
-                // Counted by the store's clock, since it was sent.
-                let age = LIVE_FOR.saturating_sub(delivery.live_for);
+                // Counted by the store's clock until it was asked, and by ours since.
+                let left = delivery.live_until.saturating_duration_since(Instant::now());
+                let age = LIVE_FOR.saturating_sub(left);
                 for word in words {
                     self.on_word(&delivery.from, word, age);
                 }

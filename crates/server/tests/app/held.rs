@@ -22,6 +22,8 @@ pub struct Gate(watch::Sender<State>);
 struct State {
     closed: bool,
     waiting: usize,
+    /// How many may pass although it is closed.
+    let_in: usize,
 }
 
 impl Gate {
@@ -37,6 +39,11 @@ impl Gate {
         self.0.send_modify(|state| state.closed = false);
     }
 
+    /// Lets one call pass, and stays closed.
+    pub fn let_one_in(&self) {
+        self.0.send_modify(|state| state.let_in += 1);
+    }
+
     /// Returns when a call waits.
     pub async fn has_caught(&self) {
         let caught =
@@ -46,8 +53,12 @@ impl Gate {
 
     async fn pass(&self) {
         self.0.send_modify(|state| state.waiting += 1);
-        self.0.subscribe().wait_for(|state| !state.closed).await.unwrap();
-        self.0.send_modify(|state| state.waiting -= 1);
+        let may_pass = |state: &State| !state.closed || state.let_in > 0;
+        self.0.subscribe().wait_for(may_pass).await.unwrap();
+        self.0.send_modify(|state| {
+            state.waiting -= 1;
+            state.let_in = state.let_in.saturating_sub(1);
+        });
     }
 }
 

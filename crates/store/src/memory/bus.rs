@@ -10,6 +10,7 @@ use foldhash::fast::RandomState;
 use lingua_core::{InstanceId, Moment};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::expiring::{Expiring, Map};
 use super::{MemoryStore, waiting};
@@ -152,12 +153,13 @@ impl Inbox {
 }
 
 fn deliver(now: Moment, letters: Vec<(u64, Letter)>) -> Vec<Delivery> {
+    let here = Instant::now();
     let deliver = |(number, letter): (u64, Letter)| Delivery {
         entry: EntryId(number.to_string()),
         id: letter.id,
         from: letter.from,
         body: letter.body.to_vec(),
-        live_for: now.until(letter.not_after),
+        live_until: here + now.until(letter.not_after),
     };
     letters.into_iter().map(deliver).collect()
 }

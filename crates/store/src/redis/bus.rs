@@ -10,6 +10,7 @@ use lingua_core::{InstanceId, Moment};
 use redis::Value;
 use redis::streams::{StreamId, StreamReadReply};
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::connection::Link;
 use super::keys;
@@ -147,10 +148,11 @@ impl InstanceBus for RedisBus {
         read.arg("BLOCK").arg(millis(wait.clamp(Duration::from_millis(1), MAX_WAIT)));
         read.arg("STREAMS").arg(keys::inbox(me)).arg(position.as_deref().unwrap_or("0-0"));
         let answer = wire.query(&read).await.map_err(|e| self.link.trouble(&e))?;
+        let asked = Instant::now();
         let now = wire.query(&redis::cmd("TIME")).await.map_err(|e| self.link.trouble(&e))?;
         let (seconds, micros): (u64, u64) =
             redis::from_redis_value(now).map_err(|e| Error::corrupt("the store's time", e))?;
-        let now = Moment::from_millis(seconds * 1000 + micros / 1000);
+        let now = Asked { at: asked, now: Moment::from_millis(seconds * 1000 + micros / 1000) };
         let answer: Option<StreamReadReply> =
             redis::from_redis_value(answer).map_err(|e| Error::corrupt("an inbox", e))?;
         let entries: Vec<StreamId> =
@@ -251,6 +253,7 @@ impl InstanceBus for RedisBus {
                 .show(heir)
                 .arg(checked_ms(ttl)?)
                 .arg(RECEIVE_BATCH);
+            let asked = Instant::now();
             let mut reply = call.run().await?;
             let (now, list) = match reply.word() {
                 "alive" => return Ok(Inherit::Alive),
@@ -261,7 +264,7 @@ impl InstanceBus for RedisBus {
             let range: redis::streams::StreamRangeReply =
                 redis::from_redis_value(list).map_err(|e| Error::corrupt("an inbox", e))?;
             let found = range.ids.len();
-            let live = self.still_live(dead, range.ids, now).await?;
+            let live = self.still_live(dead, range.ids, Asked { at: asked, now }).await?;
             // A batch of nothing but envelopes whose time is over is followed by the next.
             if found == 0 || !live.is_empty() {
                 return Ok(Inherit::Entries(live));
@@ -276,12 +279,12 @@ impl RedisBus {
         &self,
         inbox: &Instance,
         entries: Vec<StreamId>,
-        now: Moment,
+        asked: Asked,
     ) -> Result<Vec<Delivery>> {
         let mut live = Vec::with_capacity(entries.len());
         let mut over = Vec::new();
         for entry in entries {
-            match delivery(&entry, now) {
+            match delivery(&entry, asked) {
                 Some(delivery) => live.push(delivery),
                 None => over.push(EntryId(entry.id)),
             }
@@ -291,14 +294,22 @@ impl RedisBus {
     }
 }
 
-fn delivery(entry: &StreamId, now: Moment) -> Option<Delivery> {
+/// The store's time, and when it was asked for it.
+#[derive(Clone, Copy)]
+struct Asked {
+    at: Instant,
+    now: Moment,
+}
+
+fn delivery(entry: &StreamId, asked: Asked) -> Option<Delivery> {
     let not_after = Moment::from_millis(entry.get::<u64>("not_after")?);
+    let left = Some(asked.now.until(not_after)).filter(|left| !left.is_zero())?;
     Some(Delivery {
         entry: EntryId(entry.id.clone()),
         id: u128::from_str_radix(&entry.get::<String>("id")?, 16).ok()?,
         from: entry.get::<String>("from")?.parse().ok()?,
         body: entry.get("body")?,
-        live_for: Some(now.until(not_after)).filter(|left| !left.is_zero())?,
+        live_until: asked.at + left,
     })
 }
 
