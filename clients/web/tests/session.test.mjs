@@ -271,9 +271,8 @@ test("an instance that stops is left at once for another one, and heard until th
   assert.equal(audio(sockets[1]), "2");
   await sockets[0].says(result(1));
   assert.equal(stage.of("result").length, 1, "what was left is not heard any more");
-  // The two may cross each other at the scheduler: that is not somebody else.
   await sockets[1].ends(4001);
-  assert.equal(session.state, "reconnecting");
+  assert.equal(session.state, "closed", "the scheduler knows the two apart: this is somebody else");
 });
 
 test("a wrong token waits for another one, and then the session goes on", async () => {

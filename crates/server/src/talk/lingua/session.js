@@ -39,7 +39,7 @@ export class Session extends Emitter {
     #turn = null;
     #turns = 0;
     #saidGoodbye = false;
-    /** When an attempt ended without an answer, or two connections of our own began to overlap. */
+    /** When an attempt ended without an answer. */
     #ghostAt = -Infinity;
     #stopWait = () => { };
     constructor(options) {
@@ -213,7 +213,6 @@ export class Session extends Emitter {
                 this.#former?.leave(1000, "asked to go");
                 this.#former = this.#line;
                 this.#line = null;
-                this.#ghostAt = this.#clock.now();
                 return this.#wait(Math.random() * GO_AWAY_MS, message.reason ?? "asked to go elsewhere", null);
             case "auth_ack":
                 return this.emit("token", { expiresMs: message.expires_ms ?? null });
@@ -257,7 +256,7 @@ export class Session extends Emitter {
         this.#urlAt += 1;
         this.#wait(this.#backoff.next(end.retryAfterMs), why, code);
     }
-    /** What superseded this connection was one of our own, whose words came behind its: that happens once. */
+    /** What superseded this connection was an attempt of our own that the scheduler came upon late: that happens once. */
     #isOwnGhost() {
         const is = this.#clock.now() - this.#ghostAt < GHOST_MS;
         this.#ghostAt = -Infinity;
