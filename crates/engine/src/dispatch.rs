@@ -4,8 +4,10 @@
 //! answer, tries elsewhere, and ends by its deadline whatever happens. Callers hold a [`Job`] and see
 //! it change.
 //!
-//! - [`registry`]: the jobs of this instance. `run`: the life of one. `placing`: how it gets onto a
-//!   node. `slot`: what it holds there.
+//! - [`registry`]: the jobs of this instance. `run`: the life of one.
+//! - `placing`: how it gets onto a node, or `in_line`; `asking` for a slot there, `sending` it. `slot`:
+//!   what it holds there.
+//! - `failing`: an attempt that came to nothing. `ending`: its one ending.
 //! - `admission`: how many are taken in. `waiting`: the lines of jobs for which all is full. `shares`: whose
 //!   turn it is in them.
 //! - `traced`: its spans. `gaps`: missing models. `conversations`: who heard what. `demand`: what was
@@ -13,12 +15,17 @@
 //!   died.
 
 mod admission;
+mod asking;
 mod conversations;
 mod demand;
+mod ending;
+mod failing;
 mod gaps;
+mod in_line;
 mod placing;
 mod registry;
 mod run;
+mod sending;
 mod shares;
 mod slot;
 mod sweep;

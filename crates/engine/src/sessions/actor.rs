@@ -18,12 +18,14 @@ use tokio::time::{Instant, timeout_at};
 
 use super::mail::{Attach, JobNews, Letterbox, Mailbox, SaveOutcome, ToSession};
 use super::making::{Answer, OpenJob, Sentences};
+use super::owning::Left;
 use super::saving;
+use super::seat::Seat;
 use super::words::{
     About, Bye, FromClient, Line, LineEvent, Manner, Opened, Opening, Step, Supports, ToClient,
     Whole,
 };
-use super::{Handle, Left, Seat, Sessions};
+use super::{Handle, Sessions};
 use crate::job::{Ended, Refusal};
 use crate::tasks;
 use crate::trace::{Kind, Live};

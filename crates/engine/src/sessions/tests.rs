@@ -12,6 +12,7 @@ use lingua_store::{Clock, Instance};
 use tokio::sync::mpsc;
 
 use super::mail::Mailbox;
+use super::resuming::Token;
 use super::words::*;
 use super::*;
 use crate::secret::Secret;

@@ -1,0 +1,168 @@
+//! A client comes back: to the session that is still here, or to one that another instance had.
+
+use std::sync::Arc;
+
+use lingua_core::session::{self, Routes, Session};
+use lingua_core::{SessionId, SessionKey};
+use lingua_store::nodes::Fenced;
+
+use super::handle::Handle;
+use super::mail::{Attach, ToSession};
+use super::words::{Line, Opening};
+use super::{ATTACH, Sessions, saving};
+use crate::cluster::words::PeerWord;
+
+/// What a resume token says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) key: SessionKey,
+    /// Of the line that it was given on.
+    pub(super) epoch: u64,
+}
+
+/// What became of a wish to go on.
+pub(super) enum Resumed {
+    /// The session has its client back.
+    Yes,
+    /// There is no such session any more.
+    No(Box<dyn Line>, Opening),
+}
+
+impl Sessions {
+    /// Gives the client back the session that its token names.
+    pub(super) async fn resume(
+        self: &Arc<Self>,
+        token: Token,
+        opening: Opening,
+        line: Box<dyn Line>,
+        settings: &session::Settings,
+    ) -> Resumed {
+        let Token { key, epoch } = token;
+        let local = self.open.lock().sessions.get(&key).cloned();
+        let (line, opening) = match local {
+            // What the store knows may be a line behind, and is not asked about a spent token.
+            Some(handle) if epoch < handle.former() => {
+                self.shared.metrics.resumed("spent_token");
+                return Resumed::No(line, opening);
+            }
+            Some(handle) => match self.resume_here(&handle, opening, line).await {
+                // Another instance had it in between, and may have it still.
+                Resumed::No(line, opening) => (line, opening),
+                Resumed::Yes => return Resumed::Yes,
+            },
+            None => (line, opening),
+        };
+        self.take_over(key, epoch, opening, line, settings).await
+    }
+
+    /// The session is on this instance, if nobody else got it meanwhile.
+    async fn resume_here(
+        self: &Arc<Self>,
+        handle: &Arc<Handle>,
+        opening: Opening,
+        line: Box<dyn Line>,
+    ) -> Resumed {
+        let (owners, instance) = (&self.shared.store.owners, &self.shared.instance);
+        let ttl = self.owner_ttl();
+        let held = owners.renew(&handle.key, instance, handle.epoch(), ttl).await;
+        let is_elsewhere =
+            matches!(held, Ok(Fenced::Superseded { epoch }) if !handle.is_ours(epoch));
+        let epoch = match held {
+            Ok(_) if is_elsewhere => {
+                let _ = handle.letterbox.send(Box::new(ToSession::Superseded)).await;
+                // Its place is taken over once it is gone.
+                handle.letterbox.closed().await;
+                return Resumed::No(line, opening);
+            }
+            Ok(_) => {
+                let asking = handle.ask();
+                let claimed = owners.claim(&handle.key, instance, ttl).await;
+                claimed.inspect(|claimed| asking.got(claimed.epoch))
+            }
+            Err(error) => Err(error),
+        };
+        // Without the store it goes on as it was: nobody else can have it either.
+        let epoch = epoch.map_or_else(|_| handle.epoch(), |claimed| claimed.epoch);
+        let attach = Box::new(ToSession::Attach(Attach { line, opening, epoch }));
+        match handle.letterbox.send_timeout(attach, ATTACH).await {
+            Ok(()) => Resumed::Yes,
+            Err(error) => match *error.into_inner() {
+                ToSession::Attach(attach) => Resumed::No(attach.line, attach.opening),
+                _ => unreachable!("it is what was sent"),
+            },
+        }
+    }
+
+    /// The session is on another instance, or its instance is gone.
+    async fn take_over(
+        self: &Arc<Self>,
+        key: SessionKey,
+        named: u64,
+        opening: Opening,
+        line: Box<dyn Line>,
+        settings: &session::Settings,
+    ) -> Resumed {
+        let (owners, instance) = (&self.shared.store.owners, &self.shared.instance);
+        let routes = Routes::one(opening.manner.route);
+        let known = match owners.load(&key).await {
+            Ok(Some(saved)) => saving::read(&saved, routes.clone(), self.clocks()),
+            _ => None,
+        };
+        // Of an earlier life than the last two nobody has an honest token.
+        let known = known.is_some_and(|left| named >= left.former);
+        if !known || !opening.supports.resume {
+            return Resumed::No(line, opening);
+        }
+        let Ok(seat) = self.seat(&key, &opening) else { return Resumed::No(line, opening) };
+        let asking = seat.handle.ask();
+        let Ok(claimed) = owners.claim(&key, instance, self.owner_ttl()).await else {
+            return Resumed::No(line, opening);
+        };
+        asking.got(claimed.epoch);
+        drop(asking);
+        // All are told, for a store that lost its data does not know who had it.
+        for (peer, _) in self.shared.post.peers() {
+            let (tenant, session) = (key.tenant().clone(), key.session().clone());
+            let word = PeerWord::SessionMoved { tenant, session, epoch: claimed.epoch };
+            let _ = self.shared.post.send(&peer, word);
+        }
+        // From now on the owner before changes nothing, so this is its last word.
+        let saved = match owners.load(&key).await {
+            Ok(Some(saved)) => saving::read(&saved, routes, self.clocks()),
+            _ => None,
+        };
+        let Some(left) = saved else {
+            tracing::warn!(session.id = %key.session(), "a saved session could not be read");
+            return Resumed::No(line, opening);
+        };
+        seat.handle.set_epoch(left.state.epoch);
+        let seed = self.shared.secret.turn_seed(&key);
+        let restored =
+            Session::restore(settings.clone(), left.state, claimed.epoch, seed, self.now());
+        let Ok((machine, effects)) = restored else { return Resumed::No(line, opening) };
+        let actor = self.actor(seat, machine, &opening, left.trace);
+        let attach = Attach { line, opening, epoch: claimed.epoch };
+        self.look_after_inherited(&key, left.jobs.iter().map(|job| job.id).collect());
+        actor.take_over(left.jobs, effects, attach);
+        Resumed::Yes
+    }
+
+    /// What a client comes back with: the session's name, the epoch of the line that it was given
+    /// on, and a mark that only we can make. Every line has another; those of the last line and of
+    /// the one before are good, since the client may not have heard of the last.
+    pub(crate) fn token(&self, handle: &Handle) -> String {
+        let (session, epoch) = (handle.key.session(), handle.epoch());
+        let text = format!("resume {} {session} {epoch:x}", handle.key.tenant());
+        format!("{session}.{epoch:x}.{}", self.shared.secret.sign(&text))
+    }
+
+    pub(super) fn read_token(&self, opening: &Opening, token: &str) -> Option<Token> {
+        let (named, mark) = token.rsplit_once('.')?;
+        let (session, epoch) = named.rsplit_once('.')?;
+        let session = SessionId::new(session).ok()?;
+        let epoch = u64::from_str_radix(epoch, 16).ok()?;
+        let text = format!("resume {} {session} {epoch:x}", opening.tenant);
+        let right = self.shared.secret.verify(&text, mark);
+        right.then(|| Token { key: SessionKey::new(opening.tenant.clone(), session), epoch })
+    }
+}
