@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::Cluster;
 use super::words::{PeerEnded, PeerResult, PeerWord};
 use crate::job::{Ended, NodeResult, Refusal, ToNode};
+use crate::secret::token_name;
 use crate::tasks;
 
 /// A client that was cut off comes back within this, or its session is gone.
@@ -36,7 +37,7 @@ pub(crate) enum Stray {
     /// A session's job is over, and the session is no longer here.
     Ended { session: SessionKey, job: JobId, ended: Ended },
     /// A node brings a result of a job that is not here.
-    Result { node: NodeId, job: JobId, attempt: u32, result: NodeResult },
+    Result { node: NodeId, job: JobId, attempt: u32, token: Option<String>, result: NodeResult },
 }
 
 /// Something that somebody is on the way with, until it is dropped.
@@ -79,12 +80,12 @@ impl Cluster {
                 let _errand = errand;
                 cluster.find_session(session, job, ended).await;
             }),
-            Stray::Result { node, job, attempt, result } => tasks::start(async move {
+            Stray::Result { node, job, attempt, token, result } => tasks::start(async move {
                 let _errand = errand;
                 // Its instance may live, and be about to say that it wants to hear of it; then the
                 // node is heard when it says it again.
                 tokio::time::sleep(ADOPTION).await;
-                cluster.end_orphan(&node, job, attempt, result).await;
+                cluster.end_orphan(&node, job, attempt, token.as_deref(), result).await;
             }),
         }
     }
@@ -99,12 +100,19 @@ impl Cluster {
         let body = result.body().and_then(|body| self.shared.post.bodies.get(&body.name));
         let result = result.with(body.unwrap_or_default());
         let (cluster, node) = (Arc::clone(self), node.clone());
-        tasks::start(async move { cluster.end_orphan(&node, job, attempt, result).await });
+        tasks::start(async move { cluster.end_orphan(&node, job, attempt, None, result).await });
     }
 
     /// Ends a job in the name of an instance that is gone, if this attempt is still the one that
     /// counts, and brings the result to its session.
-    async fn end_orphan(&self, node: &NodeId, job: JobId, attempt: u32, result: NodeResult) {
+    async fn end_orphan(
+        &self,
+        node: &NodeId,
+        job: JobId,
+        attempt: u32,
+        token: Option<&str>,
+        result: NodeResult,
+    ) {
         if self.nodes.holds(node, &job, attempt) {
             return;
         }
@@ -119,7 +127,9 @@ impl Cluster {
             self.nodes.tell_here(node, ToNode::ResultAck { job: masked, attempt });
         };
         let own = |assignment: &Assignment| {
-            assignment.node == *node && assignment.token.attempt == attempt
+            assignment.node == *node
+                && assignment.token.attempt == attempt
+                && token.is_none_or(|token| token == token_name(assignment.token))
         };
         let current = record.filter(|record| !record.state.is_terminal());
         let Some((session, assignment)) = current.and_then(|record| {

@@ -39,20 +39,23 @@ impl Nodes {
         let mut inner = from.node.lock();
         let current = inner.link.as_ref().filter(|link| link.serial == from.serial);
         let supports = current.map(|link| link.supports);
+        // Who was told the name of its lease says it; older agents were not.
+        let is_named = token.is_some() || supports.is_none_or(|supports| !supports.tokens);
         let held = inner.held.get_mut(&job).filter(|held| held.is_meant(attempt, token.as_deref()));
-        let (Some(supports), Some(held)) = (supports, held) else {
+        let (Some(supports), Some(held)) = (supports, held.filter(|_| is_named)) else {
             drop(inner);
             self.shared.metrics.stale(kind);
             tracing::debug!(node.id = %from.node.id, job.id = %job, attempt, kind, "stale word");
             let repeats = supports.is_some_and(|supports| supports.result_ack);
             if repeats
+                && is_named
                 && let Some(attempt) = attempt
                 && let JobReport::Result(result) = report
             {
                 // It may be of an instance that is gone. It is acknowledged once that is clear, and
                 // until then said again and again.
                 let node = from.node.id.clone();
-                let stray = Stray::Result { node, job, attempt, result };
+                let stray = Stray::Result { node, job, attempt, token, result };
                 if self.shared.strays.try_send(stray).is_err() {
                     from.node.tell(ToNode::ResultAck { job: masked, attempt });
                 }

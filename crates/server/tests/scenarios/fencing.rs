@@ -121,6 +121,22 @@ pub async fn a_wrong_lease_token_has_no_effect(on: On) {
     app.finish().await;
 }
 
+pub async fn who_was_given_a_lease_token_must_show_it(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut node = scripted(&app, "a").await;
+    let job = job().submit(&app);
+    let assign = node.next_of("job_assign").await.unwrap();
+    let none = json!({ "lease_token": null, "success": true });
+    node.about(&assign, "job_ack", none.clone()).await.unwrap();
+    node.about(&assign, "job_result", none).await.unwrap();
+    report(&app, &mut node, Value::Null).await;
+    assert_eq!(job.view().state, JobState::Dispatched);
+    assert_eq!((stale(&app, "ack"), stale(&app, "result")), (1, 1));
+    node.result(&assign, "right").await.unwrap();
+    assert_eq!(done(&job).await, "right");
+    app.finish().await;
+}
+
 pub async fn a_superseded_connection_has_no_say(on: On) {
     let app = TestApp::start(on, calm()).await;
     let mut older = scripted(&app, "a").await;

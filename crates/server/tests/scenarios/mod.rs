@@ -101,6 +101,7 @@ macro_rules! scenarios {
                 a_word_from_the_wrong_node_has_no_effect,
                 a_result_said_twice_counts_once_and_is_acked_again,
                 a_wrong_lease_token_has_no_effect,
+                who_was_given_a_lease_token_must_show_it,
                 a_superseded_connection_has_no_say,
                 a_node_that_repeats_itself_still_gets_its_result_through,
             }
