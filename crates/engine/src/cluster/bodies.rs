@@ -80,8 +80,9 @@ impl Bodies {
 
     /// The body of this name, if it is still here. It stays: an answer may be lost.
     pub fn get(&self, name: &str) -> Option<Bytes> {
+        let number = self.number(name)?;
         let mut kept = self.kept.lock();
-        let (body, fetched) = kept.by_name.get_mut(&self.number(name)?)?;
+        let (body, fetched) = kept.by_name.get_mut(&number)?;
         *fetched = true;
         Some(body.clone())
     }
@@ -89,11 +90,9 @@ impl Bodies {
     /// Waits until the body is fetched, at most for so long.
     pub async fn fetched(&self, body: &BodyRef, within: Duration) {
         let end = Instant::now() + within;
-        let is_waited_for = || {
-            let kept = self.kept.lock();
-            let body = self.number(&body.name).and_then(|number| kept.by_name.get(&number));
-            body.is_some_and(|(_, fetched)| !fetched)
-        };
+        let Some(number) = self.number(&body.name) else { return };
+        let is_waited_for =
+            || self.kept.lock().by_name.get(&number).is_some_and(|(_, fetched)| !fetched);
         while is_waited_for() && Instant::now() < end {
             tokio::time::sleep(LOOK).await;
         }
