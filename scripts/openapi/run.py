@@ -22,6 +22,9 @@ SCHEMATHESIS = Path(sys.executable).parent / "schemathesis"
 # Ten thousand cases of a call may take long; no token is to expire meanwhile.
 LIFE_S = 86_400
 
+# Every schemathesis that is at work.
+asking = set()
+
 # It has no end, and so no answer to look at; the tests hold it to the description.
 ENDLESS = "GET /api/v1/events"
 
@@ -48,7 +51,9 @@ def main():
                 outcomes = pool.map(lambda call: one(call, role, cases, keys), calls)
                 failed += sum(not good for good in outcomes)
         except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in list(asking):
+                child.terminate()
             raise
     print(f"\n{failed} calls failed" if failed else "\nevery answer was as described")
     return 1 if failed else 0
@@ -88,19 +93,22 @@ def one(call, role, cases, keys):
             if token := keys.tokens[role]:
                 arguments += ["--header", f"Authorization: Bearer {token}"]
         running.enter_context(node(at, url, keys.sim if role else None))
-        run = subprocess.run(
+        run = subprocess.Popen(
             [SCHEMATHESIS, "--config-file", HERE / "checks.toml", "run", f"{url}/openapi.json",
              "--include-name", call, "--max-examples", str(cases), "--phases", "examples,coverage,fuzzing",
              "--request-timeout", "20", "--no-color", *arguments],
-            cwd=at, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            cwd=at, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )
+        asking.add(run)
+        said, _ = run.communicate()
+        asking.discard(run)
         alive = json.loads(urllib.request.urlopen(f"{url}/health", timeout=20).read())
-    made = re.search(r"(\d+) generated", run.stdout)
+    made = re.search(r"(\d+) generated", said)
     good = run.returncode == 0 and made is not None and bool(alive)
     told = f"{made[1] if made else '?':>6} cases  {time.monotonic() - began:6.0f} s"
     print(f"{'ok    ' if good else 'FAILED'} {call:<36} {told}", flush=True)
     if not good:
-        print(run.stdout, flush=True)
+        print(said, flush=True)
     return good
 
 

@@ -82,8 +82,9 @@ pub async fn a_job_that_nobody_knows_is_stopped(on: On) {
 
 pub async fn a_job_that_was_given_up_meanwhile_is_stopped(on: On) {
     let app = TestApp::start(on, short_leases()).await;
-    let mut a = connect(&app, options(&app, "a").without("cancel")).await;
     let mut b = connect(&app, options(&app, "b").heartbeat_every(Duration::from_millis(300))).await;
+    // Last, for it says nothing until it has the job.
+    let mut a = connect(&app, options(&app, "a").without("cancel")).await;
     let job = job().prefer("a").submit(&app);
     let assign = take(&mut a).await;
     is(&job, JobState::Acked).await;
