@@ -181,6 +181,7 @@ macro_rules! scenarios {
             orphans {
                 a_job_whose_instance_died_is_ended_by_another_at_its_deadline,
                 a_job_of_another_instance_is_not_begun_a_second_time,
+                a_result_that_outlived_its_instance_needs_its_lease_token,
             }
             old_agents {
                 a_send_counts_as_the_ack,

@@ -7,6 +7,7 @@ use lingua_core::job::JobState;
 use lingua_engine::dispatch::Job;
 use lingua_lab::FakeNode;
 use lingua_store::{Backend, redis};
+use serde_json::json;
 
 use super::{calm, eventually, metric, options, take, until_used};
 use crate::app::jobs::{done, is, job};
@@ -83,6 +84,32 @@ pub async fn a_job_whose_instance_died_is_ended_by_another_at_its_deadline(on: O
     for app in survivors {
         app.stop().await;
     }
+}
+
+/// D3: also of a job that nobody is left to look after, only the word of who has it counts.
+pub async fn a_result_that_outlived_its_instance_needs_its_lease_token(on: On) {
+    let (store, servers) = open(on).await;
+    let doomed = Doomed::start(&store, servers.url()).await;
+    let mut node = FakeNode::scripted(options(&doomed.app, "a")).await.unwrap();
+    let orphan = doomed.submit(20_000);
+    let assign = take(&mut node).await;
+    is(&orphan, JobState::Acked).await;
+    let orphan = orphan.id;
+    until_used(&doomed.app, "a", 1).await;
+    doomed.kill();
+    node.closed().await.unwrap();
+    let survivor = TestApp::over(store, "one", calm()).await;
+    let mut back = FakeNode::scripted(options(&survivor, "a")).await.unwrap();
+    let state = async || survivor.engine.jobs.record(&orphan).await.unwrap().unwrap().state;
+    let wrong = json!({ "lease_token": "0".repeat(32), "success": true });
+    back.about(&assign, "job_result", wrong).await.unwrap();
+    // When it is clear that its instance is gone, it need not be said again; but nothing comes of it.
+    back.next_of("result_ack").await.unwrap();
+    assert!(!state().await.is_terminal());
+    back.result(&assign, "right").await.unwrap();
+    back.next_of("result_ack").await.unwrap();
+    assert_eq!(state().await, JobState::Done);
+    survivor.finish().await;
 }
 
 pub async fn a_job_of_another_instance_is_not_begun_a_second_time(on: On) {
