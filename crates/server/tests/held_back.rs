@@ -15,7 +15,8 @@ use lingua_lab::speech::Mark;
 use lingua_lab::{FakeNode, NodeOptions, ScriptedNode, Speaker, SpeakerOptions};
 use lingua_store::memory::MemoryStore;
 use lingua_store::{Backend, Clock};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 /// Whoever does not hear of a job within a moment has not got it.
 fn hasty() -> Settings {
@@ -42,11 +43,16 @@ async fn node(app: &TestApp, id: &str) -> ScriptedNode {
 /// Two instances over one store; what others say to the second waits at the gate.
 async fn two(store: Backend, settings: Settings) -> (TestApp, TestApp, Arc<Gate>) {
     let gate = Gate::new();
-    let one = TestApp::over(store.clone(), "test-1", settings.clone()).await;
-    let two = TestApp::over(held::inbox(store, &gate), "test-2", settings).await;
+    let (one, two) = over(store.clone(), held::inbox(store, &gate), settings).await;
+    (one, two, gate)
+}
+
+async fn over(store: Backend, seen_by_two: Backend, settings: Settings) -> (TestApp, TestApp) {
+    let one = TestApp::over(store, "test-1", settings.clone()).await;
+    let two = TestApp::over(seen_by_two, "test-2", settings).await;
     let met = || one.engine.peers().len() == 1 && two.engine.peers().len() == 1;
     assert!(wait_until(Duration::from_secs(5), met).await, "they do not see each other");
-    (one, two, gate)
+    (one, two)
 }
 
 /// I1: while the store is told late what a node ran, the node takes a job; that it did not name it is
@@ -95,31 +101,67 @@ async fn an_assign_that_comes_too_late_is_not_sent() {
     near.finish().await;
 }
 
-/// I16: an instance that stops stays until a translation whose speaker has gone ahead is fetched from it.
-#[tokio::test]
-async fn an_ending_is_fetched_before_its_instance_is_gone() {
-    let (app, other, gate) = two(MemoryStore::open(Clock::system()), calm()).await;
+/// A speaker who has gone from an instance that stops to another one, while the node still works on
+/// the sentence.
+struct GoneAhead {
+    client: Speaker,
+    node: ScriptedNode,
+    assign: Value,
+    stopping: JoinHandle<()>,
+}
+
+async fn gone_ahead(app: TestApp, other: &TestApp) -> GoneAhead {
     let mut node = FakeNode::scripted(options(&app, "a")).await.unwrap();
-    let session = |app: &TestApp| app.ws("/ws/session");
-    let mut client = Speaker::connect(SpeakerOptions::new(session(&app))).await.unwrap();
+    let mut client = Speaker::connect(SpeakerOptions::new(app.ws("/ws/session"))).await.unwrap();
     client.marked_sentence(Mark { speaker: 1, sentence: 0 }, 200).await.unwrap();
-    let assign = node.next_of("job_assign").await.unwrap();
+    let assign = node.next_of("job_assign").await.unwrap().message;
     node.ack(&assign).await.unwrap();
     client.next_of("audio_ack").await.unwrap();
     let stopping = tokio::spawn(app.stop());
     client.next_of("go_away").await.unwrap();
     client.close(1000, "").await.unwrap();
-    client.options_mut().url = session(&other);
+    client.options_mut().url = other.ws("/ws/session");
     assert_eq!(client.resume().await.unwrap().recovered, Some(true));
+    GoneAhead { client, node, assign, stopping }
+}
+
+impl GoneAhead {
+    async fn end(mut self, other: TestApp) {
+        self.stopping.await.unwrap();
+        self.client.close_session("done").await.unwrap();
+        self.client.next_of("session_close_ack").await.unwrap();
+        other.finish().await;
+    }
+}
+
+/// I16: an instance that stops stays until a translation whose speaker has gone ahead is fetched from it.
+#[tokio::test]
+async fn an_ending_is_fetched_before_its_instance_is_gone() {
+    let (app, other, gate) = two(MemoryStore::open(Clock::system()), calm()).await;
+    let mut gone = gone_ahead(app, &other).await;
     gate.close();
-    node.result(&assign, "first").await.unwrap();
+    gone.node.result(&gone.assign, "first").await.unwrap();
     gate.has_caught().await;
     tokio::time::sleep(Duration::from_millis(800)).await;
     gate.open();
-    let ending = client.ending().await.unwrap();
+    let ending = gone.client.ending().await.unwrap();
     assert_eq!((ending.kind(), ending.index()), ("translation_result", Some(0)), "{ending:?}");
-    stopping.await.unwrap();
-    client.close_session("done").await.unwrap();
-    client.next_of("session_close_ack").await.unwrap();
-    other.finish().await;
+    gone.end(other).await;
+}
+
+/// I16: an ending in which there is nothing to fetch is at least with the bus by then.
+#[tokio::test]
+async fn an_ending_is_sent_before_its_instance_is_gone() {
+    let (store, gate) = (MemoryStore::open(Clock::system()), Gate::new());
+    let (other, app) = over(store.clone(), held::outbox(store, &gate), calm()).await;
+    let mut gone = gone_ahead(app, &other).await;
+    gate.close();
+    let nothing = json!({ "success": true, "extra": { "reason": "ASR_EMPTY" } });
+    gone.node.about(&gone.assign, "job_result", nothing).await.unwrap();
+    gate.has_caught().await;
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    assert!(!gone.stopping.is_finished(), "it went with an ending in its hands");
+    gate.open();
+    assert_eq!(gone.client.ending().await.unwrap().index(), Some(0));
+    gone.end(other).await;
 }

@@ -70,7 +70,13 @@ pub fn beats(store: Backend, gate: &Arc<Gate>) -> Backend {
 
 /// A store over which what other instances say is received through this gate.
 pub fn inbox(store: Backend, gate: &Arc<Gate>) -> Backend {
-    let bus = Bus { inner: store.bus.clone(), received: Arc::clone(gate) };
+    let bus = Bus { inner: store.bus.clone(), received: Arc::clone(gate), sent: Gate::new() };
+    Backend { bus: Arc::new(bus), ..store }
+}
+
+/// A store over which what is said to other instances is sent through this gate.
+pub fn outbox(store: Backend, gate: &Arc<Gate>) -> Backend {
+    let bus = Bus { inner: store.bus.clone(), received: Gate::new(), sent: Arc::clone(gate) };
     Backend { bus: Arc::new(bus), ..store }
 }
 
@@ -126,6 +132,7 @@ impl NodeDirectory for Nodes {
 struct Bus {
     inner: Arc<dyn InstanceBus>,
     received: Arc<Gate>,
+    sent: Arc<Gate>,
 }
 
 #[async_trait]
@@ -143,6 +150,7 @@ impl InstanceBus for Bus {
     }
 
     async fn send(&self, to: &Instance, envelope: &Envelope) -> Result<Posting> {
+        self.sent.pass().await;
         self.inner.send(to, envelope).await
     }
 
