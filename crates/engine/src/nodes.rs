@@ -21,7 +21,7 @@ pub use lingua_store::nodes::Order;
 pub(crate) use records::FORGET_AFTER;
 pub use reports::Heard;
 pub(crate) use reports::INHIBITION;
-pub(crate) use state::{Held, NodeState};
+pub(crate) use state::{BEFORE, Held, NodeState};
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -299,6 +299,7 @@ impl Nodes {
             inner.lease = Duration::from_millis(timing.running_lease_for_ms(heartbeat_ms));
             inner.detail = Arc::new(detail);
             inner.gone_at = None;
+            inner.said = None;
             inner.alive(now);
             // What it runs is heard with its first heartbeat, unless it says so at once.
             let silent = moved && supports.any() && running.is_none();

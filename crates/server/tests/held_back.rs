@@ -55,6 +55,17 @@ async fn over(store: Backend, seen_by_two: Backend, settings: Settings) -> (Test
     (one, two)
 }
 
+/// Waits until an instance knows of a node of the other one.
+async fn hears_of(app: &TestApp, node: &str) {
+    let known = || app.engine.node_view(&node.parse().unwrap()).is_some();
+    assert!(wait_until(Duration::from_secs(5), known).await, "nobody hears of {node}");
+}
+
+/// How many words of others an instance has dealt with.
+fn received(app: &TestApp) -> u64 {
+    app.counter("lingua_bus_words_total{what=\"received\"}")
+}
+
 /// I1: while the store is told late what a node ran, the node takes a job; that it did not name it is
 /// no reason to give its slot away.
 #[tokio::test]
@@ -84,8 +95,7 @@ async fn a_report_that_is_older_than_a_job_does_not_take_its_slot() {
 async fn an_assign_that_comes_too_late_is_not_sent() {
     let (near, far, gate) = two(MemoryStore::open(Clock::system()), hasty()).await;
     let (mut a, mut b) = (node(&far, "a").await, node(&near, "b").await);
-    let known = || near.engine.node_view(&"a".parse().unwrap()).is_some();
-    assert!(wait_until(Duration::from_secs(5), known).await, "nobody hears of a");
+    hears_of(&near, "a").await;
     gate.close();
     let job = job().prefer("a").submit(&near);
     gate.has_caught().await;
@@ -96,6 +106,58 @@ async fn an_assign_that_comes_too_late_is_not_sent() {
     a.hears_nothing_for(Duration::from_millis(500)).await.unwrap();
     gate.open();
     b.result(&assign, "elsewhere").await.unwrap();
+    assert_eq!(done(&job).await, "elsewhere");
+    far.finish().await;
+    near.finish().await;
+}
+
+/// A node that lost its memory says so to its instance when it registers. That the instance of its job
+/// asks for that job in the meantime does not keep it there.
+#[tokio::test]
+async fn a_job_that_its_node_forgot_is_not_kept_by_being_asked_for() {
+    let (store, gate) = (MemoryStore::open(Clock::system()), Gate::new());
+    let (near, far) = over(store.clone(), held::beats(store, &gate), hasty()).await;
+    let (mut a, mut b) = (node(&far, "a").await, node(&near, "b").await);
+    hears_of(&near, "a").await;
+    let job = job().prefer("a").submit(&near);
+    a.next_of("job_assign").await.unwrap();
+    is(&job, JobState::Acked).await;
+    // So long that its youth alone would not save it.
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    gate.close();
+    a.abort();
+    let asked_for = received(&far);
+    let back = options(&far, "a").without("ack").register_with(json!({ "running": [] }));
+    let _back = FakeNode::scripted(back).await.unwrap();
+    let asked = || received(&far) > asked_for;
+    assert!(wait_until(Duration::from_secs(5), asked).await, "nobody asks for the job");
+    gate.open();
+    let again = b.next_of("job_assign").await.unwrap();
+    b.result(&again, "elsewhere").await.unwrap();
+    assert_eq!(done(&job).await, "elsewhere");
+    far.finish().await;
+    near.finish().await;
+}
+
+/// The same when the node went to another instance, which hears only then that somebody waits.
+#[tokio::test]
+async fn a_job_that_its_node_forgot_on_its_way_elsewhere_is_tried_again() {
+    let (near, far, gate) = two(MemoryStore::open(Clock::system()), hasty()).await;
+    let (mut a, mut b) = (node(&near, "a").await, node(&near, "b").await);
+    let job = job().prefer("a").submit(&near);
+    a.next_of("job_assign").await.unwrap();
+    is(&job, JobState::Acked).await;
+    gate.close();
+    let back = options(&far, "a").without("ack").register_with(json!({ "running": [] }));
+    let mut back = FakeNode::scripted(back).await.unwrap();
+    gate.has_caught().await;
+    // What it says now is dealt with before anybody asks.
+    back.heartbeat(json!({ "running": [] })).await.unwrap();
+    back.next_of("heartbeat_ack").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    gate.open();
+    let again = b.next_of("job_assign").await.unwrap();
+    b.result(&again, "elsewhere").await.unwrap();
     assert_eq!(done(&job).await, "elsewhere");
     far.finish().await;
     near.finish().await;

@@ -16,7 +16,7 @@ use super::run::{Run, Try};
 use super::slot::Slot;
 use crate::cluster::remote::Ears;
 use crate::job::{Assign, Receipt};
-use crate::nodes::{Held, INHIBITION};
+use crate::nodes::{BEFORE, Held, INHIBITION};
 use crate::secret::token_name;
 use crate::sessions::mail::JobNews;
 use crate::settings::SessionAlias;
@@ -62,6 +62,7 @@ impl Run {
             turn,
             job: Some(events),
             index: self.spec.work.utterance_index,
+            serial: BEFORE,
             sent: Instant::now(),
             heard: None,
             renewed: now,

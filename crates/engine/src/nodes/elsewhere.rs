@@ -15,7 +15,7 @@ use lingua_store::Instance;
 use lingua_store::nodes::NodeRecord;
 use tokio::time::Instant;
 
-use super::state::{Elsewhere, Held, Inner, Link, NodeState, Todo};
+use super::state::{BEFORE, Elsewhere, Held, Inner, Link, NodeState, Todo};
 use super::{Nodes, Supports};
 use crate::cluster::remote::{Ears, FarEars, Outbox, Refused, There, lease_of};
 use crate::cluster::words::{PeerWord, RemoteAdopt, RemoteAssign};
@@ -163,6 +163,7 @@ impl Nodes {
             turn: remote.turn.clone(),
             job: Some(ears.clone()),
             index,
+            serial: BEFORE,
             sent: Instant::now(),
             heard: None,
             renewed: Instant::now(),
@@ -193,6 +194,17 @@ impl Nodes {
         if inner.elsewhere.is_some() || inner.epoch != remote.epoch || inner.link.is_none() {
             return;
         }
+        if let Some(held) = inner.held.get_mut(&remote.job).filter(|held| held.token == token) {
+            held.job = Some(ears);
+            return;
+        }
+        // The job learns later than the node's instance that the node is there, and what it had
+        // before it may have forgotten: then it has said so by now.
+        if inner.said.as_ref().is_some_and(|named| !named.contains(&token)) {
+            drop(inner);
+            let _ = ears.try_send(JobEvent::Dropped { attempt: remote.attempt });
+            return;
+        }
         let lease = inner.lease;
         let longest = Duration::from_millis(self.shared.settings.timing.deadline_ms);
         let held = Held {
@@ -201,6 +213,7 @@ impl Nodes {
             turn: remote.turn.clone(),
             job: Some(ears),
             index: remote.index,
+            serial: BEFORE,
             sent: Instant::now(),
             heard: Some(Instant::now()),
             renewed: Instant::now(),

@@ -112,7 +112,10 @@ impl Nodes {
             // What was given up is left to lapse.
             let held = inner.held.values().filter(|held| held.job.is_some());
             let said = todo.report.as_ref().map(|running| running.said);
-            let is_newer = |held: &&Held| said.is_some_and(|said| held.is_newer_than(said));
+            let serial = inner.link.as_ref().map(|link| link.serial);
+            let is_newer = |held: &&Held| {
+                said.zip(serial).is_some_and(|(said, serial)| held.is_newer_than(said, serial))
+            };
             let newer: Vec<LeaseToken> =
                 held.clone().filter(is_newer).map(|held| held.token).collect();
             let held: Vec<LeaseToken> = held.map(|held| held.token).collect();
@@ -165,9 +168,12 @@ impl Nodes {
                 for token in confirmed.unknown {
                     self.stop(node, token);
                 }
-                for token in confirmed.dropped.into_iter().filter(|_| said) {
-                    if node.dropped(token) {
-                        self.slot_came_back(node);
+                if let Some(running) = running.filter(|_| said) {
+                    let lost = node.named(epoch, running);
+                    for token in confirmed.dropped.into_iter().chain(lost) {
+                        if node.dropped(token) {
+                            self.slot_came_back(node);
+                        }
                     }
                 }
                 Ok(())

@@ -58,6 +58,8 @@ pub(crate) struct Inner {
     pub lease: Duration,
     /// It says in its heartbeats what it runs.
     pub reports: bool,
+    /// What it runs by its last word over this connection; `None` before it said so.
+    pub said: Option<Vec<LeaseToken>>,
     /// Attempts that it has, or may have.
     pub held: HashMap<JobId, Held, foldhash::fast::RandomState>,
     /// Models it misses, each until when.
@@ -98,6 +100,9 @@ pub(crate) struct Link {
     pub supports: Supports,
 }
 
+/// The serial of no connection of this process: attempts that came with their node from elsewhere.
+pub(crate) const BEFORE: u64 = 0;
+
 /// An attempt that a node has.
 pub(crate) struct Held {
     pub attempt: u32,
@@ -107,6 +112,8 @@ pub(crate) struct Held {
     pub job: Option<Ears>,
     /// Which utterance of its session it is.
     pub index: u64,
+    /// The connection over which it was sent; [`BEFORE`] until it is, and if another instance sent it.
+    pub serial: u64,
     /// When it was put on its way to the node, and when the node first said something of it.
     pub sent: Instant,
     pub heard: Option<Instant>,
@@ -132,10 +139,11 @@ pub(crate) struct Todo {
 }
 
 impl Held {
-    /// Whether the node could not name it when it said at that moment what it runs: it was sent, or
-    /// the node first spoke of it, later.
-    pub fn is_newer_than(&self, said: Instant) -> bool {
-        self.sent >= said || self.heard.is_some_and(|heard| heard >= said)
+    /// Whether the node could not name it when it said at that moment, over the connection with this
+    /// serial, what it runs: it was sent, or the node first spoke of it, later.
+    pub fn is_newer_than(&self, said: Instant, serial: u64) -> bool {
+        let later = self.sent >= said || self.heard.is_some_and(|heard| heard >= said);
+        later && self.serial == serial
     }
 }
 
@@ -168,10 +176,11 @@ impl NodeState {
     }
 
     /// Puts an attempt on the node's connection, and remembers it before the node can answer.
-    pub fn send(&self, assign: Assign, job: JobId, held: Held) -> Result<Supports, SendError> {
+    pub fn send(&self, assign: Assign, job: JobId, mut held: Held) -> Result<Supports, SendError> {
         let mut inner = self.inner.lock();
         let link = inner.link.as_ref().ok_or(SendError::NotConnected)?;
         let supports = link.supports;
+        held.serial = link.serial;
         let out = link.out.clone();
         inner.held.insert(job, held);
         if out.try_send(ToNode::Assign(Box::new(assign))).is_err() {
@@ -195,6 +204,21 @@ impl NodeState {
             // Not of one that was never sent: another instance may have sent its own.
             inner.tell_owner(job, attempt, true);
         }
+    }
+
+    /// Notes what the node runs by its own word over the connection of this epoch. Says what it has
+    /// lost: over an earlier connection it was sent more than it names over this one.
+    pub fn named(&self, epoch: u64, tokens: Vec<LeaseToken>) -> Vec<LeaseToken> {
+        let mut inner = self.inner.lock();
+        let Some(serial) = inner.link.as_ref().map(|link| link.serial) else { return Vec::new() };
+        if inner.epoch != epoch {
+            return Vec::new();
+        }
+        let earlier = |held: &&Held| held.job.is_some() && held.serial != serial;
+        let earlier = inner.held.values().filter(earlier).map(|held| held.token);
+        let lost = earlier.filter(|token| !tokens.contains(token)).collect();
+        inner.said = Some(tokens);
+        lost
     }
 
     /// The lease of an attempt was extended for so long.
@@ -248,6 +272,7 @@ impl Inner {
             heartbeat: Duration::from_millis(heartbeat_ms),
             lease: Duration::from_millis(settings.timing.running_lease_for_ms(heartbeat_ms)),
             reports: false,
+            said: None,
             held: HashMap::default(),
             gaps: Vec::new(),
             todo: Todo::default(),

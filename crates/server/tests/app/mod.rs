@@ -173,6 +173,13 @@ impl TestApp {
         let _ = wait_until(Duration::from_secs(5), same).await;
     }
 
+    /// A counter of this instance; zero if it was never touched. Labels go with the name.
+    pub fn counter(&self, name: &str) -> u64 {
+        let text = self.engine.metrics().render();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map_or(0, |value| value.parse::<f64>().unwrap() as u64)
+    }
+
     /// Slots taken on a node, by the store's word.
     pub async fn used(&self, node: &str) -> u32 {
         let node = NodeId::new(node).unwrap();

@@ -295,14 +295,9 @@ pub fn view(app: &TestApp, node: &str) -> NodeView {
 
 /// A counter of the schedulers; zero if it was never touched. Labels go with the name.
 pub fn metric(app: &TestApp, name: &str) -> u64 {
-    let count = |app: &TestApp| {
-        let text = app.engine.metrics().render();
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value.map_or(0, |value| value.parse::<f64>().unwrap() as u64)
-    };
     let elsewhere = app.of_nodes();
     let both = !std::ptr::eq(app, elsewhere);
-    count(app) + if both { count(elsewhere) } else { 0 }
+    app.counter(name) + if both { elsewhere.counter(name) } else { 0 }
 }
 
 /// Waits until it is so.
