@@ -10,9 +10,9 @@ use lingua_core::node::Health;
 use lingua_core::slots::SPENT_RETENTION;
 use lingua_core::time::millis;
 use lingua_core::{ModelId, Moment, NodeId};
+use parking_lot::Mutex;
 use redis::Value;
 use redis::streams::{StreamRangeReply, StreamReadReply};
-use tokio::sync::Mutex;
 
 use super::connection::Link;
 use super::keys;
@@ -267,8 +267,9 @@ impl NodeDirectory for RedisNodes {
             let end = end.into_iter().next().unwrap_or_else(|| "0-0".to_owned());
             return Ok(Changes { nodes: Vec::new(), cursor: FeedCursor(end), resync: true });
         };
-        let mut feed = self.feed.lock().await;
-        let mut wire = match feed.take() {
+        // Taken out while it waits: who else reads the feed does so over another one.
+        let wire = self.feed.lock().take();
+        let mut wire = match wire {
             Some(wire) => wire,
             None => self.link.own_wire(MAX_WAIT).await?,
         };
@@ -277,8 +278,7 @@ impl NodeDirectory for RedisNodes {
         read.arg("BLOCK").arg(millis(wait.clamp(Duration::from_millis(1), MAX_WAIT)));
         read.arg("STREAMS").arg(keys::fleet()).arg(&cursor.0);
         let answer = wire.query(&read).await.map_err(|e| self.link.trouble(&e))?;
-        *feed = Some(wire);
-        drop(feed);
+        *self.feed.lock() = Some(wire);
         let answer: Option<StreamReadReply> =
             redis::from_redis_value(answer).map_err(|e| Error::corrupt("the feed", e))?;
         let entries = answer.into_iter().flat_map(|a| a.keys).flat_map(|k| k.ids);

@@ -100,6 +100,24 @@ pub async fn the_feed_wakes_a_waiting_reader(store: &impl StoreUnderTest) -> Out
     Ok(())
 }
 
+pub async fn a_reader_that_waits_holds_up_no_other(store: &impl StoreUnderTest) -> Outcome {
+    let _turn = FEED.lock().await;
+    let b = store.second();
+    let before = b.nodes.changes(None, Duration::ZERO).await?.cursor;
+    let node = TestNode::ready(&store.backend(), 1).await?;
+    let end = b.nodes.changes(None, Duration::ZERO).await?.cursor;
+    let waiting = {
+        let b = b.clone();
+        tokio::spawn(async move { b.nodes.changes(Some(&end), LONG).await })
+    };
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    // A wait lasts ten seconds at the longest, and this must not take one.
+    let named = announced(&b, before, &node.id);
+    tokio::time::timeout(Duration::from_secs(5), named).await??;
+    waiting.abort();
+    Ok(())
+}
+
 pub async fn a_reader_that_fell_behind_is_told_to_resync(store: &impl StoreUnderTest) -> Outcome {
     let _turn = FEED.lock().await;
     let (a, b) = (store.backend(), store.second());

@@ -103,6 +103,7 @@ macro_rules! conformance {
                 the_feed_begins_at_its_present_end,
                 the_feed_names_nodes_that_were_put_or_went_offline_or_changed_health,
                 the_feed_wakes_a_waiting_reader,
+                a_reader_that_waits_holds_up_no_other,
                 a_reader_that_fell_behind_is_told_to_resync,
             }
             reserve {
