@@ -130,7 +130,7 @@ impl Default for Metrics {
         }
         let reserve: By = metric!(
             "reserve",
-            "Wishes for a slot by what the store answered",
+            "Wishes for a slot by what was answered",
             known::by("outcome", known::RESERVE)
         );
         let ended: By = metric!(

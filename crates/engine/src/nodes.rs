@@ -21,7 +21,7 @@ pub use lingua_store::nodes::Order;
 pub(crate) use records::FORGET_AFTER;
 pub use reports::Heard;
 pub(crate) use reports::INHIBITION;
-pub(crate) use state::{BEFORE, Held, NodeState};
+pub(crate) use state::{BEFORE, Held, NodeState, SendError};
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -90,6 +90,38 @@ async fn a_report_that_is_older_than_a_job_does_not_take_its_slot() {
     app.finish().await;
 }
 
+/// I1: the store is told so late that a node took a job that the lease has run out by then. The node
+/// works on it all the same, and gets no other in its place.
+#[tokio::test]
+async fn a_lease_that_runs_out_is_not_a_job_that_is_over() {
+    let gate = Gate::new();
+    let store = held::commits(MemoryStore::open(Clock::system()), &gate);
+    let app = TestApp::over(store, "test-1", hasty()).await;
+    let small = NodeOptions { max_concurrent_jobs: Some(1), ..options(&app, "a").without("ack") };
+    let mut a = FakeNode::scripted(small).await.unwrap();
+    gate.close();
+    let first = job().submit(&app);
+    let assign = a.next_of("job_assign").await.unwrap();
+    gate.has_caught().await;
+    let lapsed = async {
+        while app.used("a").await > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), lapsed).await.unwrap();
+    let second = job().submit(&app);
+    let refused = || app.counter("lingua_reserve_total{outcome=\"lapsed\"}") > 0;
+    assert!(wait_until(Duration::from_secs(3), refused).await, "nobody wants the slot");
+    a.hears_nothing_for(Duration::from_millis(300)).await.unwrap();
+    a.result(&assign, "first").await.unwrap();
+    gate.open();
+    assert_eq!(done(&first).await, "first");
+    let assign = a.next_of("job_assign").await.unwrap();
+    a.result(&assign, "second").await.unwrap();
+    assert_eq!(done(&second).await, "second");
+    app.finish().await;
+}
+
 /// I1: an assign that was so long on its way that its job has looked elsewhere does not reach the node.
 #[tokio::test]
 async fn an_assign_that_comes_too_late_is_not_sent() {

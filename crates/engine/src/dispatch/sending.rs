@@ -16,7 +16,7 @@ use super::run::{Run, Try};
 use super::slot::Slot;
 use crate::cluster::remote::Ears;
 use crate::job::{Assign, Receipt};
-use crate::nodes::{BEFORE, Held, INHIBITION};
+use crate::nodes::{BEFORE, Held, INHIBITION, SendError};
 use crate::secret::token_name;
 use crate::sessions::mail::JobNews;
 use crate::settings::SessionAlias;
@@ -65,6 +65,7 @@ impl Run {
             serial: BEFORE,
             sent: Instant::now(),
             heard: None,
+            answered: false,
             renewed: now,
             lease: Duration::from_millis(shared.settings.timing.reserve_lease_ms),
             until: None,
@@ -72,6 +73,12 @@ impl Run {
         let node = Arc::clone(&slot.node);
         let supports = match node.send(assign, self.job.id, held) {
             Ok(supports) => supports,
+            Err(SendError::Full) => {
+                shared.metrics.reserve("lapsed");
+                tracing::debug!(node.id = %node.id, "a slot whose job is still there was granted");
+                slot.release_to_rest().await;
+                return Asked::Refused;
+            }
             Err(error) => {
                 tracing::info!(node.id = %node.id, reason = ?error, "nothing could be sent");
                 node.lock().inhibited_until = Some(now + INHIBITION);

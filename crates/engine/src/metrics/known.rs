@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 pub(super) type Labels = [(&'static str, &'static str); 1];
 pub(super) type By = Family<Labels, Counter>;
 
-pub(super) const RESERVE: [&str; 11] = [
+pub(super) const RESERVE: [&str; 12] = [
     "granted",
     "full",
     "spent",
@@ -19,6 +19,7 @@ pub(super) const RESERVE: [&str; 11] = [
     "missing_model",
     "unconfirmed",
     "held",
+    "lapsed",
     "store_down",
 ];
 pub(super) const STALE: [&str; 9] =

@@ -15,7 +15,7 @@ use lingua_store::Instance;
 use lingua_store::nodes::NodeRecord;
 use tokio::time::Instant;
 
-use super::state::{BEFORE, Elsewhere, Held, Inner, Link, NodeState, Todo};
+use super::state::{BEFORE, Elsewhere, Held, Inner, Link, NodeState, SendError, Todo};
 use super::{Nodes, Supports};
 use crate::cluster::remote::{Ears, FarEars, Outbox, Refused, There, lease_of};
 use crate::cluster::words::{PeerWord, RemoteAdopt, RemoteAssign};
@@ -166,6 +166,7 @@ impl Nodes {
             serial: BEFORE,
             sent: Instant::now(),
             heard: None,
+            answered: false,
             renewed: Instant::now(),
             lease: Duration::from_millis(timing.reserve_lease_ms),
             until: Some(Instant::now() + Duration::from_millis(left + timing.margin_ms)),
@@ -182,7 +183,15 @@ impl Nodes {
             work: Arc::new(work),
             receipt: Receipt((!acks).then_some(ears)),
         };
-        node.send(assign, job, held).map(|_| ()).map_err(|_| Refused)
+        match node.send(assign, job, held) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                if error == SendError::Full {
+                    self.shared.metrics.reserve("lapsed");
+                }
+                Err(Refused)
+            }
+        }
     }
 
     /// Another instance has the job of an attempt that a node here runs.
@@ -216,6 +225,7 @@ impl Nodes {
             serial: BEFORE,
             sent: Instant::now(),
             heard: Some(Instant::now()),
+            answered: false,
             renewed: Instant::now(),
             lease,
             until: Some(Instant::now() + longest),

@@ -258,9 +258,12 @@ impl Nodes {
             loop {
                 tokio::time::sleep(pause).await;
                 pause = RECOUNT_EVERY;
-                let open = node.lock().open_slots();
                 if let Ok(usage) = nodes.shared.store.slots.usage(&node.id).await {
-                    nodes.shared.fleet.true_load(&node.id, usage.used(), open);
+                    let (open, taken) = {
+                        let inner = node.lock();
+                        (inner.open_slots(), inner.taken(Instant::now()))
+                    };
+                    nodes.shared.fleet.true_load(&node.id, usage.used().max(taken), open);
                     nodes.refresh(&node);
                 }
                 // What the store said may be old by now; what this instance gave is certain.

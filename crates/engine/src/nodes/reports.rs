@@ -64,6 +64,7 @@ impl Nodes {
         };
         let attempt = held.attempt;
         held.heard.get_or_insert_with(Instant::now);
+        held.answered |= is_result || kind == "reject";
         let Some(ears) = held.job.clone() else {
             // Given up before; what it still says is that its slot is free.
             if is_result || kind == "reject" {

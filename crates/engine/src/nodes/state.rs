@@ -117,6 +117,8 @@ pub(crate) struct Held {
     /// When it was put on its way to the node, and when the node first said something of it.
     pub sent: Instant,
     pub heard: Option<Instant>,
+    /// The node has said how it ended, or that it does not take it: it has room for another.
+    pub answered: bool,
     /// Its lease was last extended then.
     pub renewed: Instant,
     /// For so long.
@@ -145,6 +147,10 @@ impl Held {
         let later = self.sent >= said || self.heard.is_some_and(|heard| heard >= said);
         later && self.serial == serial
     }
+
+    fn takes_a_slot(&self, now: Instant) -> bool {
+        !self.answered && (self.job.is_some() || self.renewed + self.lease > now)
+    }
 }
 
 /// What a node says it runs.
@@ -160,6 +166,8 @@ pub(crate) struct Running {
 /// Why a job did not get to a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SendError {
+    /// It has as many as it can do, although the store gave it one more.
+    Full,
     /// It has no connection.
     NotConnected,
     /// It does not read what it is sent.
@@ -180,6 +188,9 @@ impl NodeState {
         let mut inner = self.inner.lock();
         let link = inner.link.as_ref().ok_or(SendError::NotConnected)?;
         let supports = link.supports;
+        if !inner.has_room_for(&job) {
+            return Err(SendError::Full);
+        }
         held.serial = link.serial;
         let out = link.out.clone();
         inner.held.insert(job, held);
@@ -247,6 +258,23 @@ impl NodeState {
 }
 
 impl Inner {
+    /// Whether the node can do one job more than it has by what this process knows. The store counts
+    /// leases, and those run out when a busy machine is late to renew them; the node works on.
+    fn has_room_for(&self, job: &JobId) -> bool {
+        let max = self.profile.max_slots as usize;
+        self.held.len() < max || {
+            let now = Instant::now();
+            let others = self.held.iter().filter(|(other, _)| *other != job);
+            others.filter(|(_, held)| held.takes_a_slot(now)).count() < max
+        }
+    }
+
+    /// Slots that are taken by what this process knows.
+    pub fn taken(&self, now: Instant) -> u32 {
+        let taken = self.held.values().filter(|held| held.takes_a_slot(now)).count();
+        u32::try_from(taken).unwrap_or(u32::MAX)
+    }
+
     /// A node without a connection, of which nobody has heard yet.
     pub fn new(
         profile: Arc<NodeProfile>,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lingua_core::{ModelId, NodeId};
+use lingua_core::slots::{Commit, Usage};
+use lingua_core::{LeaseToken, ModelId, Moment, NodeId};
 use lingua_store::bus::{
     Announce, Delivery, EntryId, Envelope, Inherit, InstanceBus, Peer, Posting,
 };
@@ -12,6 +13,7 @@ use lingua_store::nodes::{
     Beat, BeatReply, Changes, FeedCursor, Fenced, NodeDirectory, NodeRecord, Order, Put,
     Registration,
 };
+use lingua_store::slots::{Confirm, Report, Reserve, SlotLedger, Wish};
 use lingua_store::{Backend, Instance, Result};
 use tokio::sync::watch;
 
@@ -66,6 +68,12 @@ impl Gate {
 pub fn beats(store: Backend, gate: &Arc<Gate>) -> Backend {
     let nodes = Nodes { inner: store.nodes.clone(), beats: Arc::clone(gate) };
     Backend { nodes: Arc::new(nodes), ..store }
+}
+
+/// A store whose word that a node took a job waits at this gate.
+pub fn commits(store: Backend, gate: &Arc<Gate>) -> Backend {
+    let slots = Slots { inner: store.slots.clone(), commits: Arc::clone(gate) };
+    Backend { slots: Arc::new(slots), ..store }
 }
 
 /// A store over which what other instances say is received through this gate.
@@ -126,6 +134,44 @@ impl NodeDirectory for Nodes {
 
     async fn changes(&self, cursor: Option<&FeedCursor>, wait: Duration) -> Result<Changes> {
         self.inner.changes(cursor, wait).await
+    }
+}
+
+struct Slots {
+    inner: Arc<dyn SlotLedger>,
+    commits: Arc<Gate>,
+}
+
+#[async_trait]
+impl SlotLedger for Slots {
+    async fn reserve(&self, wish: &Wish<'_>) -> Result<Reserve> {
+        self.inner.reserve(wish).await
+    }
+
+    async fn commit(&self, node: &NodeId, token: LeaseToken, lease: Duration) -> Result<Commit> {
+        self.commits.pass().await;
+        self.inner.commit(node, token, lease).await
+    }
+
+    async fn renew(
+        &self,
+        node: &NodeId,
+        token: LeaseToken,
+        lease: Duration,
+    ) -> Result<Option<Moment>> {
+        self.inner.renew(node, token, lease).await
+    }
+
+    async fn release(&self, node: &NodeId, token: LeaseToken) -> Result<bool> {
+        self.inner.release(node, token).await
+    }
+
+    async fn confirm(&self, node: &NodeId, report: &Report<'_>) -> Result<Confirm> {
+        self.inner.confirm(node, report).await
+    }
+
+    async fn usage(&self, node: &NodeId) -> Result<Usage> {
+        self.inner.usage(node).await
     }
 }
 
