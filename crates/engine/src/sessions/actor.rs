@@ -122,7 +122,7 @@ impl Actor {
     pub(super) fn begin(mut self, line: Box<dyn Line>, recovered: Option<bool>) {
         self.line = Some(line);
         self.greet(recovered, self.machine.next_index());
-        tasks::start(self.run());
+        tasks::start(Box::new(self).run());
     }
 
     /// A conversation that another instance had, back on this line.
@@ -141,17 +141,19 @@ impl Actor {
             self.attach(attach);
         }));
         match began {
-            Ok(()) => tasks::start(self.run()),
-            Err(_) => tasks::start(self.end(Err(()))),
+            Ok(()) => tasks::start(Box::new(self).run()),
+            Err(_) => tasks::start(Box::new(self).end(Err(()))),
         }
     }
 
-    async fn run(mut self) {
+    /// Boxed, for a task keeps room for everything that it may ever have in hand: the conversation
+    /// itself, and once more where it is passed on.
+    async fn run(mut self: Box<Self>) {
         let lived = AssertUnwindSafe(self.drive()).catch_unwind().await;
         self.end(lived.map_err(|_| ())).await;
     }
 
-    async fn end(mut self, lived: Result<Bye, ()>) {
+    async fn end(mut self: Box<Self>, lived: Result<Bye, ()>) {
         let left = match (&lived, self.leaving) {
             (_, Some(Leaving::Superseded)) => Left::Taken,
             // Everything is told; the client may go on elsewhere where it was.
