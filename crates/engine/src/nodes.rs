@@ -445,14 +445,15 @@ impl Nodes {
 
     /// Brings choosing up to date with the node, and offers what is free to those who wait.
     pub(crate) fn refresh(&self, node: &NodeState) {
-        let (entry, open, free) = {
+        let free = {
             let inner = node.lock();
             let entry = inner.entry(Instant::now());
             let able = entry.standing.health == Health::Ready && entry.standing.fresh;
             let open = inner.open_slots();
-            (entry, open, if able { open } else { 0 })
+            // Under the node's lock, so that what was true before never overwrites what is.
+            self.shared.fleet.put(&node.id, entry, open);
+            if able { open } else { 0 }
         };
-        self.shared.fleet.put(&node.id, entry, open);
         if free > 0 {
             self.waiting.offer(&self.shared.fleet, &node.id, free);
         }
