@@ -155,8 +155,11 @@ impl TestApp {
         let met = || {
             let here = self.engine.node_view(&id);
             let there = self.of_nodes().engine.node_view(&id);
+            // What is shown of it changes a moment before it can be chosen.
+            let chosen_as = self.engine.fleet().lock().get(&id).map(|node| node.standing().health);
             here.zip(there).is_some_and(|(here, there)| {
                 (here.epoch, here.health) == (there.epoch, there.health)
+                    && chosen_as == Some(here.health)
             })
         };
         assert!(wait_until(Duration::from_secs(15), met).await, "nobody hears of {node}");

@@ -64,7 +64,8 @@ pub async fn a_fleet_that_stays_busy_is_told_as_busy(on: On) {
         }
     }
     assert_eq!(code(&job).await, "ALL_NODES_BUSY");
-    assert!((2..=8).contains(&asked), "{asked} times");
+    // Eight refusals do not count as attempts, and with one more it ends.
+    assert!((2..=9).contains(&asked), "{asked} times");
     app.finish().await;
 }
 
