@@ -94,6 +94,16 @@ pub(crate) enum JobEvent {
     Cancel { reason: &'static str },
 }
 
+/// Places of a job's mailbox that are kept free of what may be missed, so that an ending always fits.
+pub(crate) const FOR_ENDINGS: usize = 8;
+
+impl JobEvent {
+    /// Whether one like it is in a mailbox that is nearly full: a node may say these again and again.
+    fn may_be_missed(&self) -> bool {
+        matches!(self, JobEvent::Ack { .. } | JobEvent::Partial { .. })
+    }
+}
+
 /// The service of jobs.
 pub struct Dispatcher {
     shared: Arc<Shared>,

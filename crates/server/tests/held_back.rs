@@ -195,6 +195,31 @@ async fn a_job_that_its_node_forgot_on_its_way_elsewhere_is_tried_again() {
     near.finish().await;
 }
 
+/// I11: while a job waits for the store, its node on another instance says the same again and again. The
+/// result that follows is heard all the same.
+#[tokio::test]
+async fn a_result_gets_through_behind_words_that_nobody_has_heard_yet() {
+    let (store, gate) = (MemoryStore::open(Clock::system()), Gate::new());
+    let (far, near) = over(store.clone(), held::commits(store, &gate), calm()).await;
+    let mut a = node(&far, "a").await;
+    hears_of(&near, "a").await;
+    gate.close();
+    let job = job().submit(&near);
+    let assign = a.next_of("job_assign").await.unwrap();
+    gate.has_caught().await;
+    let before = received(&near);
+    for _ in 0..50 {
+        a.ack(&assign).await.unwrap();
+    }
+    a.result(&assign, "heard").await.unwrap();
+    let all = || received(&near) > before + 50;
+    assert!(wait_until(Duration::from_secs(5), all).await, "not all words came");
+    gate.open();
+    assert_eq!(done(&job).await, "heard");
+    near.finish().await;
+    far.finish().await;
+}
+
 /// A speaker who has gone from an instance that stops to another one, while the node still works on
 /// the sentence.
 struct GoneAhead {

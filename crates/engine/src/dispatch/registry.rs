@@ -13,7 +13,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-use super::JobEvent;
+use super::{FOR_ENDINGS, JobEvent};
 use crate::job::{Ended, Refusal};
 use crate::settings::Retention;
 use crate::tasks;
@@ -170,18 +170,25 @@ impl Job {
 
     /// Tells its actor; `false` if it is over or hears nothing more.
     pub(super) fn tell(&self, event: JobEvent) -> bool {
-        let events = self.events.lock().clone();
-        events.is_some_and(|events| events.try_send(event).is_ok())
+        let Some(events) = self.events.lock().clone() else { return false };
+        if event.may_be_missed() && events.capacity() <= FOR_ENDINGS {
+            return true;
+        }
+        match events.try_send(event) {
+            Ok(()) => true,
+            Err(TrySendError::Closed(_)) => false,
+            Err(TrySendError::Full(event)) => {
+                tasks::start(async move {
+                    let _ = events.send(event).await;
+                });
+                true
+            }
+        }
     }
 
     /// Asks that the job be given up. Of one that is over it means nothing.
     pub fn cancel(&self, reason: &'static str) {
-        let Some(events) = self.events.lock().clone() else { return };
-        if let Err(TrySendError::Full(cancel)) = events.try_send(JobEvent::Cancel { reason }) {
-            tasks::start(async move {
-                let _ = events.send(cancel).await;
-            });
-        }
+        self.tell(JobEvent::Cancel { reason });
     }
 }
 

@@ -10,12 +10,10 @@ use tokio::time::Instant;
 use super::state::{Held, Inner, NodeState};
 use super::{Connection, JobEvent, Nodes};
 use crate::cluster::Stray;
+use crate::dispatch::FOR_ENDINGS;
 use crate::job::{JobReport, JobWord, NodeResult, ToNode, is_fault};
 use crate::secret::token_name;
 use crate::tasks;
-
-/// Places of a job's mailbox that are kept free of partials, so that an ending always fits.
-const FOR_ENDINGS: usize = 8;
 
 /// A node to which nothing could be sent is not chosen here for so long.
 pub(crate) const INHIBITION: Duration = Duration::from_secs(1);
