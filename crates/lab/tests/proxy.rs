@@ -78,7 +78,7 @@ async fn bytes_and_the_end_of_each_stream_pass_both_ways() {
 #[tokio::test]
 async fn a_delay_is_latency_and_does_not_add_up() {
     let Wire { proxy, mut client, mut server } = Wire::lay().await;
-    proxy.delay_upstream(Duration::from_millis(200));
+    proxy.delay_upstream(Duration::from_millis(1_000));
     let began = Instant::now();
     for byte in 0..10 {
         client.write_all(&[byte]).await.unwrap();
@@ -86,13 +86,13 @@ async fn a_delay_is_latency_and_does_not_add_up() {
     }
     assert_eq!(receive(&mut server, 10).await, (0..10).collect::<Vec<_>>());
     let took = began.elapsed();
-    assert!(took >= Duration::from_millis(290), "{took:?}");
-    assert!(took < Duration::from_millis(1000), "ten delays would be two seconds: {took:?}");
+    assert!(took >= Duration::from_millis(1_090), "{took:?}");
+    assert!(took < Duration::from_secs(5), "ten delays would be ten seconds: {took:?}");
 
     let began = Instant::now();
     server.write_all(b"x").await.unwrap();
     receive(&mut client, 1).await;
-    assert!(began.elapsed() < Duration::from_millis(150), "the other way is not delayed");
+    assert!(began.elapsed() < Duration::from_millis(900), "the other way is not delayed");
 }
 
 #[tokio::test]

@@ -30,6 +30,8 @@ pub enum Source {
     Spared,
     /// Full as far as this instance knows.
     Full,
+    /// A slot of it came free while the job was in line, and was handed to it.
+    Handed,
 }
 
 impl Source {
@@ -42,6 +44,7 @@ impl Source {
             Source::Rest => "rest",
             Source::Spared => "spared",
             Source::Full => "full",
+            Source::Handed => "handed",
         }
     }
 }

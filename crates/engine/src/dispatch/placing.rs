@@ -141,7 +141,7 @@ impl Run {
     fn handed(&self, node: NodeId) -> Option<Candidate> {
         let fleet = self.d.shared.fleet.lock();
         let version = *fleet.get(&node)?.version();
-        Some(Candidate { node, version, source: Source::Rest })
+        Some(Candidate { node, version, source: Source::Handed })
     }
 
     fn check_cancelled(&mut self) -> Result<(), Option<Ended>> {

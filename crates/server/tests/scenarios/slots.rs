@@ -94,24 +94,23 @@ pub async fn when_all_is_full_a_job_waits_and_then_is_told_when_to_try_again(on:
 pub async fn a_slot_that_comes_free_wakes_who_waits_for_it(on: On) {
     let app = TestApp::start(on, calm()).await;
     let mut node = connect(&app, options(&app, "a").max_jobs(1)).await;
-    let mut waits = Vec::new();
+    let mut found = Vec::new();
     let mut running = job().submit(&app);
     let mut assign = take(&mut node).await;
     for _ in 0..15 {
         let waiting = job().submit(&app);
         is(&waiting, JobState::Waiting).await;
-        let began = Instant::now();
         node.result(&assign, "x").await.unwrap();
-        let next = node.next_of("job_assign").await.unwrap().message;
-        waits.push(began.elapsed());
-        node.ack(&next).await.unwrap();
+        assign = take(&mut node).await;
         done(&running).await;
-        (running, assign) = (waiting, next);
+        running = waiting;
+        found.push(running.view().attempts[0].source);
     }
     node.result(&assign, "x").await.unwrap();
     done(&running).await;
-    waits.sort();
-    assert!(waits[waits.len() / 2] < Duration::from_millis(40), "{waits:?}");
+    // Now and then who waits looks for itself, and may be quicker.
+    let handed = found.iter().filter(|source| **source == "handed").count();
+    assert!(handed > found.len() / 2, "{found:?}");
     app.finish().await;
 }
 

@@ -88,7 +88,9 @@ pub(crate) struct AttemptBody {
     number: u32,
     /// Its node.
     node_id: String,
-    /// How the node came to be chosen.
+    /// How the node came to be chosen: `preferred`, `turn` (it has the earlier parts), `sample`, `rest`
+    /// (beyond the sample), `spared` (nothing else was free), `full` (asked all the same), `handed` (its slot
+    /// came free while the job was in line).
     #[schema(example = "sample")]
     source: &'static str,
     /// Epoch milliseconds.
