@@ -78,9 +78,9 @@ impl Cluster {
     fn on_word(self: &Arc<Self>, from: &Instance, word: PeerWord, age: Duration) {
         match word {
             PeerWord::Assign(remote) => self.on_assign(from, *remote, age),
-            PeerWord::Adopt(remote) => {
-                self.nodes.adopt_for(from, &remote);
-            }
+            // One whose speech is being fetched goes to the node by itself.
+            PeerWord::Adopt(remote) if self.is_fetching(&(remote.job, remote.attempt)) => {}
+            PeerWord::Adopt(remote) => self.nodes.adopt_for(from, &remote),
             PeerWord::Cancel { node, epoch, job, attempt, reason } => {
                 let job = self.shared.secret.masked(job);
                 self.give_up_fetching((job, attempt));
@@ -154,6 +154,10 @@ impl Cluster {
             }
             drop((turns, placed));
         });
+    }
+
+    fn is_fetching(&self, key: &(lingua_core::JobId, u32)) -> bool {
+        self.fetching.lock().contains_key(key)
     }
 
     fn give_up_fetching(&self, key: (lingua_core::JobId, u32)) {
