@@ -66,6 +66,7 @@ impl Run {
             sent: Instant::now(),
             heard: None,
             answered: false,
+            lost: false,
             renewed: now,
             lease: Duration::from_millis(shared.settings.timing.reserve_lease_ms),
             until: None,

@@ -167,6 +167,7 @@ impl Nodes {
             sent: Instant::now(),
             heard: None,
             answered: false,
+            lost: false,
             renewed: Instant::now(),
             lease: Duration::from_millis(timing.reserve_lease_ms),
             until: Some(Instant::now() + Duration::from_millis(left + timing.margin_ms)),
@@ -195,7 +196,7 @@ impl Nodes {
     }
 
     /// Another instance has the job of an attempt that a node here runs.
-    pub(crate) fn adopt_for(&self, from: &Instance, remote: &RemoteAdopt) {
+    pub(crate) fn adopt_for(self: &Arc<Self>, from: &Instance, remote: &RemoteAdopt) {
         let Some(node) = self.get(&remote.node) else { return };
         let Some(token) = lease_of(remote.job, remote.attempt, &remote.token) else { return };
         let ears = self.far_ears(from, remote.job, &node, remote.epoch);
@@ -209,11 +210,7 @@ impl Nodes {
         }
         // The job learns later than the node's instance that the node is there, and what it had
         // before it may have forgotten: then it has said so by now.
-        if inner.said.as_ref().is_some_and(|named| !named.contains(&token)) {
-            drop(inner);
-            let _ = ears.try_send(JobEvent::Dropped { attempt: remote.attempt });
-            return;
-        }
+        let lost = inner.said.as_ref().is_some_and(|named| !named.contains(&token));
         let lease = inner.lease;
         let longest = Duration::from_millis(self.shared.settings.timing.deadline_ms);
         let held = Held {
@@ -226,11 +223,16 @@ impl Nodes {
             sent: Instant::now(),
             heard: Some(Instant::now()),
             answered: false,
+            lost,
             renewed: Instant::now(),
             lease,
             until: Some(Instant::now() + longest),
         };
         inner.held.insert(remote.job, held);
+        drop(inner);
+        if lost {
+            self.wait_for_last_words(&node, vec![token]);
+        }
     }
 
     /// Another instance no longer waits for an attempt.

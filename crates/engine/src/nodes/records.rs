@@ -21,6 +21,9 @@ use crate::tasks;
 /// How often overdue heartbeats, ended pauses and lapsed leases are looked for.
 const TICK: Duration = Duration::from_millis(250);
 
+/// A node that is back sends the results that it made while it was away: it has so long for them.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// How often the slots of a node are counted while others hold some of them.
 const RECOUNT_EVERY: Duration = Duration::from_secs(1);
 
@@ -64,7 +67,11 @@ impl Nodes {
         });
     }
 
-    async fn tell_store(&self, node: &Arc<NodeState>, todo: Todo) -> lingua_store::Result<()> {
+    async fn tell_store(
+        self: &Arc<Self>,
+        node: &Arc<NodeState>,
+        todo: Todo,
+    ) -> lingua_store::Result<()> {
         let (epoch, registration, beat) = {
             let inner = node.lock();
             let registration = Registration {
@@ -100,7 +107,7 @@ impl Nodes {
 
     /// Tells the store what the node runs, or keeps its leases alive.
     async fn report(
-        &self,
+        self: &Arc<Self>,
         node: &Arc<NodeState>,
         epoch: u64,
         todo: Todo,
@@ -170,15 +177,37 @@ impl Nodes {
                 }
                 if let Some(running) = running.filter(|_| said) {
                     let lost = node.named(epoch, running);
-                    for token in confirmed.dropped.into_iter().chain(lost) {
+                    for token in confirmed.dropped.into_iter().filter(|t| !lost.contains(t)) {
                         if node.dropped(token) {
                             self.slot_came_back(node);
                         }
                     }
+                    self.wait_for_last_words(node, lost);
                 }
                 Ok(())
             }
         }
+    }
+
+    /// What a node had over an earlier connection and does not run any more is tried elsewhere, unless
+    /// it brings the results that it has made meanwhile.
+    pub(super) fn wait_for_last_words(
+        self: &Arc<Self>,
+        node: &Arc<NodeState>,
+        lost: Vec<LeaseToken>,
+    ) {
+        if lost.is_empty() {
+            return;
+        }
+        let (nodes, node) = (Arc::clone(self), Arc::clone(node));
+        tasks::start(async move {
+            tokio::time::sleep(LAST_WORDS).await;
+            for token in lost {
+                if node.has_lost(token) && node.dropped(token) {
+                    nodes.slot_came_back(&node);
+                }
+            }
+        });
     }
 
     /// The tokens of what a node says it runs. A job that another process sent is looked up; one

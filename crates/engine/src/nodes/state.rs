@@ -119,6 +119,8 @@ pub(crate) struct Held {
     pub heard: Option<Instant>,
     /// The node has said how it ended, or that it does not take it: it has room for another.
     pub answered: bool,
+    /// By its last word the node does not run what it was sent over an earlier connection.
+    pub lost: bool,
     /// Its lease was last extended then.
     pub renewed: Instant,
     /// For so long.
@@ -149,7 +151,7 @@ impl Held {
     }
 
     fn takes_a_slot(&self, now: Instant) -> bool {
-        !self.answered && (self.job.is_some() || self.renewed + self.lease > now)
+        !self.answered && !self.lost && (self.job.is_some() || self.renewed + self.lease > now)
     }
 }
 
@@ -225,11 +227,20 @@ impl NodeState {
         if inner.epoch != epoch {
             return Vec::new();
         }
-        let earlier = |held: &&Held| held.job.is_some() && held.serial != serial;
-        let earlier = inner.held.values().filter(earlier).map(|held| held.token);
-        let lost = earlier.filter(|token| !tokens.contains(token)).collect();
+        let mut lost = Vec::new();
+        for held in inner.held.values_mut().filter(|held| held.serial != serial) {
+            held.lost = held.job.is_some() && !tokens.contains(&held.token);
+            lost.extend(held.lost.then_some(held.token));
+        }
         inner.said = Some(tokens);
         lost
+    }
+
+    /// Whether an attempt is still lost: neither named since nor answered.
+    pub fn has_lost(&self, token: LeaseToken) -> bool {
+        let inner = self.inner.lock();
+        let held = inner.held.get(&token.job).filter(|held| held.token == token);
+        held.is_some_and(|held| held.lost && !held.answered)
     }
 
     /// The lease of an attempt was extended for so long.

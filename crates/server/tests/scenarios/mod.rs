@@ -169,6 +169,7 @@ macro_rules! scenarios {
                 a_job_that_was_given_up_meanwhile_is_stopped,
                 an_earlier_attempt_that_is_listed_is_stopped,
                 a_node_that_registers_with_nothing_running_lost_its_jobs,
+                a_result_that_was_made_while_away_counts,
             }
             hedging {
                 the_first_answer_wins_and_the_other_copy_is_taken_back,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lingua_core::job::JobState;
+use lingua_lab::FakeNode;
 use serde_json::{Value, json};
 
 use super::{calm, connect, hasty, options, report, running, scripted, short_leases, silent, take};
@@ -129,5 +130,26 @@ pub async fn a_node_that_registers_with_nothing_running_lost_its_jobs(on: On) {
     let again = b.next_of("job_assign").await.unwrap();
     b.result(&again, "elsewhere").await.unwrap();
     assert_eq!(done(&job).await, "elsewhere");
+    app.finish().await;
+}
+
+/// It runs the job no longer, for it is done with it; the result follows.
+pub async fn a_result_that_was_made_while_away_counts(on: On) {
+    let app = TestApp::start(on, hasty()).await;
+    let (mut a, mut b) = (silent(&app, "a").await, silent(&app, "b").await);
+    let job = job().prefer("a").submit(&app);
+    let assign = a.next_of("job_assign").await.unwrap();
+    is(&job, JobState::Acked).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    a.abort();
+    let empty = json!({ "running": [] });
+    let back = options(&app, "a").without("ack").register_with(empty);
+    let back = FakeNode::scripted(back).await.unwrap();
+    // After what it said of itself has been dealt with.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    back.result(&assign, "made while away").await.unwrap();
+    assert_eq!(done(&job).await, "made while away");
+    assert_eq!(attempts(&job).len(), 1);
+    b.hears_nothing_for(Duration::from_millis(100)).await.unwrap();
     app.finish().await;
 }
