@@ -11,6 +11,7 @@ use app::jobs::{done, is, job};
 use app::{TestApp, calm, wait_until};
 use lingua_core::job::JobState;
 use lingua_engine::Settings;
+use lingua_engine::dispatch::Job;
 use lingua_lab::speech::Mark;
 use lingua_lab::{FakeNode, NodeOptions, ScriptedNode, Speaker, SpeakerOptions};
 use lingua_store::memory::MemoryStore;
@@ -59,6 +60,13 @@ async fn over(store: Backend, seen_by_two: Backend, settings: Settings) -> (Test
 async fn hears_of(app: &TestApp, node: &str) {
     let known = || app.engine.node_view(&node.parse().unwrap()).is_some();
     assert!(wait_until(Duration::from_secs(5), known).await, "nobody hears of {node}");
+}
+
+/// The job is tried on this node too, and ends there.
+async fn ends_on(node: &mut ScriptedNode, job: &Job) {
+    let again = node.next_of("job_assign").await.unwrap();
+    node.result(&again, "elsewhere").await.unwrap();
+    assert_eq!(done(job).await, "elsewhere");
 }
 
 /// How many words of others an instance has dealt with.
@@ -147,9 +155,20 @@ async fn an_assign_that_comes_too_late_is_not_sent() {
 /// asks for that job in the meantime does not keep it there.
 #[tokio::test]
 async fn a_job_that_its_node_forgot_is_not_kept_by_being_asked_for() {
+    asked_for_before_the_node_is_heard(false).await;
+}
+
+/// The same when the node was with the instance of its job before.
+#[tokio::test]
+async fn a_job_that_a_node_from_elsewhere_forgot_is_not_kept_by_being_asked_for() {
+    asked_for_before_the_node_is_heard(true).await;
+}
+
+async fn asked_for_before_the_node_is_heard(moves: bool) {
     let (store, gate) = (MemoryStore::open(Clock::system()), Gate::new());
     let (near, far) = over(store.clone(), held::beats(store, &gate), hasty()).await;
-    let (mut a, mut b) = (node(&far, "a").await, node(&near, "b").await);
+    let first = if moves { &near } else { &far };
+    let (mut a, mut b) = (node(first, "a").await, node(&near, "b").await);
     hears_of(&near, "a").await;
     let job = job().prefer("a").submit(&near);
     a.next_of("job_assign").await.unwrap();
@@ -164,14 +183,12 @@ async fn a_job_that_its_node_forgot_is_not_kept_by_being_asked_for() {
     let asked = || received(&far) > asked_for;
     assert!(wait_until(Duration::from_secs(5), asked).await, "nobody asks for the job");
     gate.open();
-    let again = b.next_of("job_assign").await.unwrap();
-    b.result(&again, "elsewhere").await.unwrap();
-    assert_eq!(done(&job).await, "elsewhere");
+    ends_on(&mut b, &job).await;
     far.finish().await;
     near.finish().await;
 }
 
-/// The same when the node went to another instance, which hears only then that somebody waits.
+/// Nor is it waited for when the node's new instance hears only then that somebody waits.
 #[tokio::test]
 async fn a_job_that_its_node_forgot_on_its_way_elsewhere_is_tried_again() {
     let (near, far, gate) = two(MemoryStore::open(Clock::system()), hasty()).await;
@@ -188,9 +205,7 @@ async fn a_job_that_its_node_forgot_on_its_way_elsewhere_is_tried_again() {
     back.next_of("heartbeat_ack").await.unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
     gate.open();
-    let again = b.next_of("job_assign").await.unwrap();
-    b.result(&again, "elsewhere").await.unwrap();
-    assert_eq!(done(&job).await, "elsewhere");
+    ends_on(&mut b, &job).await;
     far.finish().await;
     near.finish().await;
 }
