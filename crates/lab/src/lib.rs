@@ -24,7 +24,6 @@
 //! - [`speaker`]: simulated speakers over the real socket, and the check of what they were told.
 //! - [`chaos`]: all of it at once, broken at random, and the check of what was written down.
 //! - [`hostile`]: clients that mean no good.
-//! - [`http_client`]: a small HTTP client for JSON.
 //! - [`mutation`]: kept inputs of decoders, and changed ones.
 
 pub mod chaos;
@@ -32,7 +31,6 @@ mod clock;
 pub mod cluster;
 pub mod fake_node;
 pub mod hostile;
-pub mod http_client;
 mod journal;
 mod link;
 pub mod mutation;
@@ -53,8 +51,8 @@ pub use clock::monotonic_us;
 pub use cluster::RedisCluster;
 pub use fake_node::{Behaviour, FakeNode, NodeOptions, ScriptedNode};
 pub use hostile::{Hostile, Malice};
-pub use http_client::HttpClient;
 pub use journal::Journal;
+pub use lingua_http_client::HttpClient;
 pub use link::{Closed, ConnectError};
 pub use persistence::Persistence;
 pub use proxy::FaultProxy;

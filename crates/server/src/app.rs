@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use crate::Sockets;
 use crate::audit::Audit;
 use crate::cli::{Failure, Serve};
-use crate::config::{Config, Loaded};
+use crate::config::{Config, Loaded, Profile};
 use crate::http::Door;
 use crate::identity::{Gate, Rules, follow_revocations};
 use crate::otlp::{Exporter, Pace};
@@ -204,7 +204,7 @@ fn end_with_stdin() {
 }
 
 /// An engine with its clockwork running.
-pub(crate) async fn start_engine(store: Backend, config: &Config) -> Result<Engine, Failure> {
+async fn start_engine(store: Backend, config: &Config) -> Result<Engine, Failure> {
     let chance = Chance;
     let id = match &config.main.instance_id {
         Some(id) => id.clone(),
@@ -218,8 +218,14 @@ pub(crate) async fn start_engine(store: Backend, config: &Config) -> Result<Engi
     Ok(Engine::start(store, instance, config.settings(), secret))
 }
 
-/// The only place that names a backend.
-pub(crate) async fn open_store(url: &str, options: redis::Options) -> Result<Backend, Failure> {
+/// An engine on the embedded store, for a scheduler inside another program: quick rather than stable.
+pub async fn start_embedded() -> Result<Engine, Failure> {
+    let store = open_store("memory", redis::Options::default()).await?;
+    start_engine(store, &Config::preset(Profile::Fast)).await
+}
+
+/// Opens a store by its URL. The only place that names a backend.
+pub async fn open_store(url: &str, options: redis::Options) -> Result<Backend, Failure> {
     match url {
         "memory" => Ok(MemoryStore::open(Clock::system())),
         url => Ok(redis::open(url, options).await?),

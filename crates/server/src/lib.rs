@@ -1,12 +1,10 @@
-//! `lingua`: the scheduler of a real-time speech translation platform, and its tools.
+//! The scheduler of a real-time speech translation platform: the edge around the engine, and `serve`.
 //!
 //! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
-//! [`otlp`], [`telemetry`], [`bench`], the commands [`probe`], [`top`], [`node`], [`hand_in`], [`speak`], [`load`] and
-//! [`chaos`], and [`demo`], which has a part of each.
+//! [`otlp`], [`telemetry`], and the commands [`token`] and [`probe`]. [`client`] is for programs that call a scheduler.
 //!
-//! It is a library with a binary of three lines, so that tests and the binary go through one door:
-//! [`serve`].
+//! It is a library, so that tests and the binary (`crates/lingua`) go through one door: [`serve`].
 
 mod cli;
 mod config;
@@ -23,17 +21,10 @@ mod shutdown;
 mod reload;
 pub mod otlp;
 mod telemetry;
-mod bench;
 mod token;
 mod audit;
 mod probe;
-mod top;
-mod node;
-mod hand_in;
-mod speak;
-mod load;
-mod demo;
-mod chaos;
+pub mod client;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -42,13 +33,12 @@ use std::future::Future;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
 use lingua_engine::Engine;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// The load balancer of the demonstration; tests of several instances stand behind it too.
-pub use crate::demo::balancer::{Balancer, Health};
+pub use crate::app::{open_store, start_embedded};
+pub use crate::cli::{Command, Failure, Serve};
 /// The calls by method and path, and who may make them.
 pub use crate::http::calls;
 use crate::telemetry::LogFormat;
@@ -56,54 +46,36 @@ use crate::telemetry::LogFormat;
 pub use crate::wire::asyncapi::document as asyncapi;
 use crate::workers::Places;
 
-/// The whole command line tool.
-pub fn run() -> ExitCode {
-    let command = cli::Cli::parse().into_command();
-    // Of a scheduler the configuration says how it logs, also that the configuration is refused.
-    let settings = match &command {
-        cli::Command::Serve(options) => Some(options.settings.asked().load(std::env::vars())),
-        _ => None,
+/// Runs a command of the scheduler.
+pub fn run(command: Command) -> ExitCode {
+    let options = match command {
+        Command::Serve(options) => options,
+        Command::Config { what } => return run_logged("info", || config::run(&what)),
+        Command::Token { what } => return run_logged("info", || token::run(&what)),
+        Command::Audit { what } => return run_logged("info", || audit::run(&what)),
+        Command::Probe(options) => return run_logged("info", || probe::run(&options)),
     };
-    let (level, format) = match (&command, &settings) {
-        (_, Some(Ok(loaded))) => (loaded.config.log.level.clone(), loaded.config.log.format),
-        (cli::Command::Serve(options), _) => {
-            ("info".to_owned(), options.settings.log_format.unwrap_or(LogFormat::Human))
-        }
-        // What happens in there is shown otherwise.
-        (cli::Command::Demo(_) | cli::Command::Top(_), _) => ("error".to_owned(), LogFormat::Human),
-        _ => ("info".to_owned(), LogFormat::Human),
+    // The configuration says how it logs, also that the configuration is refused.
+    let settings = options.settings.asked().load(std::env::vars());
+    let (level, format) = match &settings {
+        Ok(loaded) => (loaded.config.log.level.clone(), loaded.config.log.format),
+        Err(_) => ("info".to_owned(), options.settings.log_format.unwrap_or(LogFormat::Human)),
     };
-    let logs = telemetry::start(&level, format);
-    let outcome = match command {
-        cli::Command::Serve(options) => match settings {
-            Some(Err(problems)) => Err(problems.into()),
-            Some(Ok(loaded)) => app::serve(&options, &loaded),
-            None => Ok(()),
-        },
-        cli::Command::Config { what } => config::run(&what),
-        cli::Command::Token { what } => token::run(&what),
-        cli::Command::Audit { what } => audit::run(&what),
-        cli::Command::Demo(options) => demo::run(&options),
-        cli::Command::Probe(options) => probe::run(&options),
-        cli::Command::Top(options) => top::run(&options),
-        cli::Command::Node(options) => node::run(&options),
-        cli::Command::Dispatch(options) => hand_in::run(&options),
-        cli::Command::Speak(options) => speak::run(&options),
-        cli::Command::Load(options) => load::run(&options),
-        cli::Command::Chaos(options) => chaos::run(*options),
-        cli::Command::Bench { what: cli::Bench::Store(options) } => bench::store::run(&options),
-        cli::Command::Bench { what: cli::Bench::Dispatch(options) } => {
-            bench::dispatch::run(&options)
-        }
-        cli::Command::Bench { what: cli::Bench::Sessions(options) } => {
-            bench::sessions::run(&options)
-        }
-        cli::Command::Bench { what: cli::Bench::Hostile(options) } => bench::hostile::run(&options),
-        cli::Command::Bench { what: cli::Bench::Dashboard(options) } => {
-            bench::dashboard::run(&options)
-        }
-        cli::Command::Bench { what: cli::Bench::BareSockets } => bench::sessions::bare(),
-    };
+    logged(&level, format, || app::serve(&options, &settings?))
+}
+
+/// Runs a command that logs for people, as much as `level` says.
+pub fn run_logged(level: &str, command: impl FnOnce() -> Result<(), Failure>) -> ExitCode {
+    logged(level, LogFormat::Human, command)
+}
+
+fn logged(
+    level: &str,
+    format: LogFormat,
+    command: impl FnOnce() -> Result<(), Failure>,
+) -> ExitCode {
+    let logs = telemetry::start(level, format);
+    let outcome = command();
     logs.end();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -11,7 +11,7 @@ mod authority;
 mod certificate;
 mod connect;
 
-pub(crate) use connect::{Connector, Trust, whole};
+pub use connect::{Connector, Trust, whole};
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ const SOON_S: u64 = 7 * 24 * 3_600;
 const LOOK: Duration = Duration::from_secs(12 * 3_600);
 
 /// TLS as it is set up at this moment.
-pub(crate) struct Tls {
+pub struct Tls {
     material: RwLock<Arc<Material>>,
     /// Who showed a certificate and may still be there.
     shown: Mutex<Vec<Weak<Certified>>>,

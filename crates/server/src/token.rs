@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::identity::{self, Gate, Role, Rules, Wish};
 use crate::tls::Connector;
 
-pub(crate) use shown::{Tokens, advice, advice_for, token_of_environment, tokens_of_environment};
+pub use shown::{Tokens, advice, token_of_environment, tokens_of_environment};
 
 /// For a connection, TLS included.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -123,7 +123,7 @@ fn revoke(options: &TokenRevoke) -> Result<(), Failure> {
         .build()
         .context("the runtime does not start")?;
     let answer = runtime.block_on(async {
-        let mut client = lingua_lab::HttpClient::with(connector, &options.url);
+        let mut client = lingua_http_client::HttpClient::with(connector, &options.url);
         if let Some(token) = shown {
             client = client.bearer(&token)?;
         }

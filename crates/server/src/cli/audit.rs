@@ -4,15 +4,17 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+/// `lingua audit`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Audit {
+pub enum Audit {
     /// Check that every line is as it was written and none is missing; exit code 1 names the first
     /// that is wrong
     Check(AuditCheck),
 }
 
+/// `lingua audit check`.
 #[derive(Debug, Args)]
-pub(crate) struct AuditCheck {
+pub struct AuditCheck {
     /// The file of `audit.file`, and those that it was rotated into, in any order
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,

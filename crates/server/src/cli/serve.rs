@@ -11,8 +11,9 @@ use crate::config::{Asked, Profile};
 use crate::otlp::Endpoint;
 use crate::telemetry::LogFormat;
 
+/// `lingua serve`.
 #[derive(Debug, Args)]
-pub(crate) struct Serve {
+pub struct Serve {
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
 
@@ -23,7 +24,7 @@ pub(crate) struct Serve {
 
 /// What the scheduler goes by. Without an option, see `lingua config default` for what it is.
 #[derive(Debug, Default, Args)]
-pub(crate) struct SettingFlags {
+pub struct SettingFlags {
     /// A file with options; `lingua config default` prints one
     #[arg(long, env = "LINGUA_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -114,7 +115,7 @@ impl SettingFlags {
 
 /// `lingua config`
 #[derive(Debug, Subcommand)]
-pub(crate) enum ConfigPart {
+pub enum ConfigPart {
     /// Read the configuration as `lingua serve` would, and say what is wrong with it
     Check(SettingFlags),
     /// Print what is in force and where each value comes from; secrets are not shown

@@ -9,7 +9,7 @@ use super::serve::SettingFlags;
 use crate::identity::Role;
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Token {
+pub enum Token {
     /// Make a pair of keys: the private one signs tokens, the public one goes to the schedulers
     Key(TokenKey),
     /// Sign a token, and print it
@@ -23,7 +23,7 @@ pub(crate) enum Token {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct TokenKey {
+pub struct TokenKey {
     /// The key's name: tokens name it, and the two files begin with it
     #[arg(long)]
     pub(crate) name: String,
@@ -34,7 +34,7 @@ pub(crate) struct TokenKey {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct TokenMint {
+pub struct TokenMint {
     /// The private key
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
@@ -74,13 +74,13 @@ pub(crate) struct TokenMint {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct TokenInspect {
+pub struct TokenInspect {
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct TokenRevoke {
+pub struct TokenRevoke {
     /// The scheduler; LINGUA_TOKEN has an administrator's token for it
     #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
     pub(crate) url: String,

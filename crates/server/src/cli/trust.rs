@@ -12,8 +12,9 @@ use crate::tls::Trust;
 /// Everything that begins so is spoken with TLS.
 const SECURE: [&str; 2] = ["https://", "wss://"];
 
+/// Who signed the certificate of the scheduler that is called.
 #[derive(Debug, Args)]
-pub(crate) struct Authority {
+pub struct Authority {
     /// Who signed the scheduler's certificate, as PEM: for a URL that begins with https
     #[arg(long, env = "LINGUA_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -21,7 +22,7 @@ pub(crate) struct Authority {
 
 impl Authority {
     /// How to meet the scheduler of this URL.
-    pub(crate) fn trust(&self, url: &str) -> Result<Trust, Failure> {
+    pub fn trust(&self, url: &str) -> Result<Trust, Failure> {
         match &self.ca {
             Some(file) => Trust::file(file).map_err(|why| Failure::usage(format!("--ca: {why}"))),
             None if SECURE.iter().any(|scheme| url.starts_with(scheme)) => {
@@ -32,7 +33,7 @@ impl Authority {
     }
 
     /// The same for a socket; nothing without TLS.
-    pub(crate) fn of_socket(&self, url: &str) -> Result<Option<Arc<ClientConfig>>, Failure> {
+    pub fn of_socket(&self, url: &str) -> Result<Option<Arc<ClientConfig>>, Failure> {
         match self.trust(url)? {
             Trust::Fixed(config) => Ok(Some(config)),
             Trust::Nobody | Trust::Peers(_) => Ok(None),
@@ -41,7 +42,7 @@ impl Authority {
 }
 
 /// The address of a socket of the scheduler; its URL may begin with http or ws, with TLS or without.
-pub(crate) fn socket_url(url: &str, path: &str) -> Result<String, Failure> {
+pub fn socket_url(url: &str, path: &str) -> Result<String, Failure> {
     let url = url.trim_end_matches('/').trim_end_matches(path);
     let schemes = [("http://", "ws"), ("ws://", "ws"), ("https://", "wss"), ("wss://", "wss")];
     let found = schemes.iter().find_map(|(scheme, socket)| {

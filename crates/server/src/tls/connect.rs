@@ -22,7 +22,7 @@ use super::{Tls, certificates, client};
 
 /// Whom to believe.
 #[derive(Clone)]
-pub(crate) enum Trust {
+pub enum Trust {
     /// Nobody is met but without TLS.
     Nobody,
     /// Whoever this says.
@@ -33,7 +33,7 @@ pub(crate) enum Trust {
 
 impl Trust {
     /// Those whose certificates the authorities in this file signed.
-    pub(crate) fn file(file: &Path) -> Result<Self, String> {
+    pub fn file(file: &Path) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(file)? {
             roots.add(certificate).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -61,14 +61,15 @@ impl Trust {
 
 /// What hyper's client connects with.
 #[derive(Clone)]
-pub(crate) struct Connector {
+pub struct Connector {
     http: HttpConnector,
     trust: Trust,
     limit: Duration,
 }
 
 impl Connector {
-    pub(crate) fn new(trust: Trust, limit: Duration) -> Self {
+    /// A connection, its handshake included, takes no longer than `limit`.
+    pub fn new(trust: Trust, limit: Duration) -> Self {
         let mut http = HttpConnector::new();
         http.set_nodelay(true);
         http.set_connect_timeout(Some(limit));
@@ -78,7 +79,7 @@ impl Connector {
 }
 
 /// With TLS or without.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
@@ -119,7 +120,7 @@ impl Service<Uri> for Connector {
 }
 
 /// An error with what caused it: hyper's own says only that it could not connect.
-pub(crate) fn whole(error: &dyn std::error::Error) -> String {
+pub fn whole(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::Read;
 
-use lingua_lab::ConnectError;
 use serde_json::Value;
 
 use crate::cli::Failure;
@@ -17,12 +16,12 @@ const MAX_FILE: u64 = 4 << 20;
 const WHERE: &str = "LINGUA_TOKEN, or the file that LINGUA_TOKEN_FILE names,";
 
 /// The token to show, if there is one: `LINGUA_TOKEN`, or the first line of `LINGUA_TOKEN_FILE`.
-pub(crate) fn token_of_environment() -> Result<Option<String>, Failure> {
+pub fn token_of_environment() -> Result<Option<String>, Failure> {
     Ok(tokens_of_environment()?.0.into_iter().next())
 }
 
 /// All of them: a file has one in a line.
-pub(crate) fn tokens_of_environment() -> Result<Tokens, Failure> {
+pub fn tokens_of_environment() -> Result<Tokens, Failure> {
     let said = std::env::var("LINGUA_TOKEN").unwrap_or_default();
     if !said.trim().is_empty() {
         return Ok(Tokens::of(&said));
@@ -42,7 +41,7 @@ pub(crate) fn tokens_of_environment() -> Result<Tokens, Failure> {
 
 /// Tokens to show. Never written anywhere.
 #[derive(Default)]
-pub(crate) struct Tokens(Vec<String>);
+pub struct Tokens(Vec<String>);
 
 impl Tokens {
     fn of(text: &str) -> Self {
@@ -52,7 +51,7 @@ impl Tokens {
 
     /// Of these nodes, each its own: a node's token is good for the name in it and no other. One token
     /// for one node is shown as it is. Without any tokens nobody shows one.
-    pub(crate) fn of_nodes(&self, names: &[String]) -> Result<Vec<Option<String>>, Failure> {
+    pub fn of_nodes(&self, names: &[String]) -> Result<Vec<Option<String>>, Failure> {
         if self.0.is_empty() {
             return Ok(vec![None; names.len()]);
         }
@@ -80,7 +79,7 @@ impl Tokens {
     }
 
     /// A session's.
-    pub(crate) fn of_sessions(&self) -> Result<Option<String>, Failure> {
+    pub fn of_sessions(&self) -> Result<Option<String>, Failure> {
         let is_session =
             |token: &&String| claims_of(token).is_some_and(|claims| claims["role"] == "session");
         match self.0.iter().find(is_session) {
@@ -93,19 +92,11 @@ impl Tokens {
 }
 
 /// What to do about a refusal that a token would have spared, for the end of a sentence.
-pub(crate) fn advice(code: &str) -> String {
+pub fn advice(code: &str) -> String {
     match code {
         "UNAUTHORIZED" | "FORBIDDEN" => {
             format!("; {WHERE} has the token to show, and lingua token mint makes one")
         }
-        _ => String::new(),
-    }
-}
-
-/// The same for what could not connect.
-pub(crate) fn advice_for(error: &anyhow::Error) -> String {
-    match error.downcast_ref::<ConnectError>() {
-        Some(ConnectError::Refused { code, .. }) => advice(code),
         _ => String::new(),
     }
 }

@@ -1,0 +1,5 @@
+//! Simulated speakers, spoken to by a scheduler that is moved by hand or echoes.
+
+mod automatic;
+mod desk;
+mod scripted;

@@ -1,0 +1,17 @@
+//! The dashboard and the talk page in a real Chromium.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(dead_code, reason = "what tests share is shared with the other binary too")]
+
+#[path = "../it/app/mod.rs"]
+mod app;
+mod booth;
+mod browser;
+#[path = "../it/process/mod.rs"]
+mod process;
+#[path = "../it/tokens/mod.rs"]
+mod tokens;
+
+mod dashboard;
+mod dashboard_demo;
+mod dashboard_tokens;
+mod talk;

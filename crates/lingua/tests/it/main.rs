@@ -1,0 +1,105 @@
+//! The product as its users meet it: the binary `lingua` as a process, and the scheduler in this process, over real
+//! sockets and real servers. One binary, so that it is linked once and its tests share what they start.
+//!
+//! Scenarios (nodes and jobs) and conversations (sessions) run on the embedded store and on two instances over Redis. The
+//! feature `long` has the other kinds of stores.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(dead_code, reason = "what tests share is shared with the browser's binary too")]
+
+mod app;
+mod alerting;
+mod collector;
+mod gated;
+mod process;
+mod scenarios;
+mod talking;
+mod terminal;
+mod tls_lab;
+mod tokens;
+#[path = "../../../store/tests/it/acl/mod.rs"]
+mod acl;
+
+mod alerts;
+mod asyncapi;
+mod audit;
+mod auth;
+mod board;
+mod canary;
+mod commands_with_tls;
+mod commands_with_tokens;
+mod demo;
+mod deploy;
+mod docs;
+mod fairness;
+mod held_back;
+mod hostile;
+mod http_api;
+mod http_bad_input;
+mod http_nodes;
+mod languages;
+mod leading;
+mod logs;
+mod looking;
+mod no_oversell;
+mod observing;
+mod openapi;
+mod randomness;
+mod revocations;
+mod rolling;
+mod serve;
+mod session_faults;
+mod soak;
+mod speaking;
+mod store_down;
+mod supply;
+mod threats;
+mod tls;
+mod tls_cost;
+mod tls_nodes;
+mod tls_peers;
+mod top;
+mod traces;
+mod traces_process;
+mod tutorial;
+mod versions;
+
+/// Nodes and jobs on each kind of store.
+mod dispatch {
+    mod memory {
+        crate::scenarios::scenarios!(crate::app::On::Memory);
+    }
+    mod far_redis {
+        crate::scenarios::scenarios!(crate::app::On::FarRedis);
+    }
+    mod redis;
+    #[cfg(feature = "long")]
+    mod far_memory {
+        crate::scenarios::scenarios!(crate::app::On::FarMemory);
+    }
+    #[cfg(feature = "long")]
+    mod far_cluster {
+        crate::scenarios::scenarios!(crate::app::On::FarCluster);
+    }
+}
+
+/// Sessions on each kind of store.
+mod sessions {
+    mod memory {
+        crate::talking::conversations!(crate::app::On::Memory);
+    }
+    mod far_redis {
+        crate::talking::conversations!(crate::app::On::FarRedis);
+    }
+    #[cfg(feature = "long")]
+    mod redis {
+        crate::talking::conversations!(crate::app::On::Redis);
+    }
+    #[cfg(feature = "long")]
+    mod far_memory {
+        crate::talking::conversations!(crate::app::On::FarMemory);
+    }
+    #[cfg(feature = "long")]
+    mod far_cluster {
+        crate::talking::conversations!(crate::app::On::FarCluster);
+    }
+}

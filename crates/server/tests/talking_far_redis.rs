@@ -1,7 +1,0 @@
-//! Conversations with the nodes on another instance, over a real redis-server.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod app;
-mod talking;
-
-talking::conversations!(crate::app::On::FarRedis);

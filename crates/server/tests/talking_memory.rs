@@ -1,7 +1,0 @@
-//! Conversations on the embedded store.
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod app;
-mod talking;
-
-talking::conversations!(crate::app::On::Memory);

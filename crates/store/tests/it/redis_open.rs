@@ -1,0 +1,461 @@
+//! Start-up: a store that cannot be trusted with leases is refused at once, in one sentence that
+//! says what to do, and one that can is used with no more rights than it takes.
+
+use crate::acl;
+use crate::faults;
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use faults::*;
+use futures_util::FutureExt;
+use lingua_core::job::JobState;
+use lingua_core::slots::Commit;
+use lingua_core::{ModelId, RequestId, TurnId};
+use lingua_lab::{RedisCluster, RedisConfig, RedisServer, SentinelGroup};
+use lingua_store::bus::{Announce, Envelope, Inherit, Posting};
+use lingua_store::jobs::{Assign, Assignment, Create, EndedBy, Ending, Finish, NewJob};
+use lingua_store::nodes::{BeatReply, Fenced, NODE_SHARDS};
+use lingua_store::once::{Name, Rate, Take};
+use lingua_store::owners::{Lead, Task};
+use lingua_store::redis::{OpenError, Options};
+use lingua_store::{Backend, Error};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
+
+/// What a Cluster takes beside them.
+const CLUSTER_RIGHTS: &str = "+ping +cluster|slots +asking";
+
+/// Opens a store that must be refused, and checks what every refusal owes.
+async fn refused(url: &str) -> anyhow::Result<OpenError> {
+    let error = match lingua_store::redis::open(url, Options::default()).await {
+        Ok(store) => anyhow::bail!("{store:?} was opened"),
+        Err(error) => error,
+    };
+    let text = error.to_string();
+    assert_eq!(text.lines().count(), 1, "one line: {text}");
+    assert!(text.contains("; "), "what to do follows what is the matter: {text}");
+    assert!(!text.contains("secret"), "no password: {text}");
+    Ok(error)
+}
+
+#[tokio::test]
+async fn a_wrong_url_is_a_usage_error() -> Outcome {
+    for url in [
+        "",
+        "localhost:6379",
+        "http://127.0.0.1:6379",
+        "redis://:secret@127.0.0.1:port",
+        "redis://127.0.0.1:1,127.0.0.1:2",
+        "redis://127.0.0.1/database",
+        "redis+sentinel://127.0.0.1:1",
+        "redis+cluster://127.0.0.1:1/1",
+    ] {
+        let error = refused(url).await?;
+        assert!(matches!(error, OpenError::Url(_)), "{url}: {error:?}");
+        assert_eq!(error.exit_code(), 2);
+    }
+    Ok(())
+}
+
+/// A port that nobody listens on any more.
+async fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0").await?.local_addr()?.port())
+}
+
+#[tokio::test]
+async fn a_store_that_is_not_there_is_out_of_reach() -> Outcome {
+    let port = free_port().await?;
+    for url in [
+        format!("redis://:secret@127.0.0.1:{port}"),
+        format!("redis+sentinel://127.0.0.1:{port}/lingua"),
+        format!("redis+cluster://127.0.0.1:{port}"),
+    ] {
+        let error = refused(&url).await?;
+        assert!(matches!(error, OpenError::Unreachable { .. }), "{url}: {error:?}");
+        assert!(error.to_string().contains(&format!("127.0.0.1:{port}")), "{error}");
+        assert_eq!(error.exit_code(), 69);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_that_never_answers_is_given_up_within_seconds() -> Outcome {
+    // The kernel takes the connection; nobody ever reads from it.
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let port = listener.local_addr()?.port();
+    for url in [
+        format!("redis://127.0.0.1:{port}"),
+        format!("redis+sentinel://127.0.0.1:{port}/lingua"),
+        format!("redis+cluster://127.0.0.1:{port}"),
+    ] {
+        let asked = Instant::now();
+        let error = refused(&url).await?;
+        assert!(matches!(error, OpenError::Unreachable { .. }), "{url}: {error:?}");
+        let took = asked.elapsed();
+        assert!(took < Duration::from_secs(4), "{url} took {took:?}");
+        println!("{url}: given up after {took:?}");
+    }
+    Ok(())
+}
+
+/// Flaw 18.
+#[tokio::test]
+async fn a_server_that_evicts_is_refused_with_the_command_that_mends_it() -> Outcome {
+    let server = RedisServer::start().await?;
+    for policy in ["allkeys-lru", "volatile-ttl"] {
+        server.command(&["CONFIG", "SET", "maxmemory-policy", policy]).await?.into_result()?;
+        let error = refused(&server.url()).await?;
+        assert!(matches!(&error, OpenError::Evicts { policy: found, .. } if found == policy));
+        assert_eq!(error.exit_code(), 78);
+        assert!(error.to_string().contains("CONFIG SET maxmemory-policy noeviction"), "{error}");
+    }
+    server.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).await?.into_result()?;
+    open(&server.url()).await?;
+    Ok(())
+}
+
+/// Flaw 18.
+#[tokio::test]
+async fn a_store_that_begins_to_evict_is_not_used_after_the_next_reconnect() -> Outcome {
+    let server = RedisServer::start().await?;
+    let store = open(&server.url()).await?;
+    let policy = async |policy| {
+        server.command(&["CONFIG", "SET", "maxmemory-policy", policy]).await?.into_result()
+    };
+    policy("allkeys-lru").await?;
+    server.command(&["CLIENT", "KILL", "TYPE", "normal"]).await?;
+    eventually("the reason to be known", async || {
+        let reason = lost(&store).await?;
+        Ok(reason.contains("evicts").then_some(()))
+    })
+    .await?;
+    policy("noeviction").await?;
+    reconnected(&store, 1).await?;
+    Node::join(&store, 1).await?;
+    Ok(())
+}
+
+/// Answers every command of every connection as a server of that version would.
+async fn pretend(listener: TcpListener, version: &'static str) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(answer(stream, version));
+    }
+}
+
+async fn answer(mut stream: TcpStream, version: &str) -> std::io::Result<()> {
+    let info = format!("redis_version:{version}\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n");
+    let mut received = Vec::new();
+    loop {
+        if stream.read_buf(&mut received).await? == 0 {
+            return Ok(());
+        }
+        // A client's small commands arrive whole, and every one begins with a star.
+        let text = String::from_utf8_lossy(&received).into_owned();
+        for command in text.split('*').skip(1) {
+            let reply = if command.to_ascii_uppercase().contains("\r\nINFO\r\n") {
+                format!("${}\r\n{info}\r\n", info.len())
+            } else {
+                "+OK\r\n".to_owned()
+            };
+            stream.write_all(reply.as_bytes()).await?;
+        }
+        received.clear();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_old_is_refused_by_its_version() -> Outcome {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("redis://{}", listener.local_addr()?);
+    let old = tokio::spawn(pretend(listener, "6.0.16"));
+    let error = refused(&url).await?;
+    old.abort();
+    assert!(matches!(&error, OpenError::TooOld { found, .. } if found == "6.0.16"), "{error:?}");
+    assert_eq!(error.exit_code(), 78);
+    assert!(error.to_string().contains("6.2"), "it says which one will do: {error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_replica_is_no_store() -> Outcome {
+    let primary = RedisServer::start().await?;
+    let replica = RedisConfig::new().replica_of("127.0.0.1", primary.port()).start().await?;
+    replica.wait_until_in_sync().await?;
+    let error = refused(&replica.url()).await?;
+    assert!(matches!(error, OpenError::Replica { .. }), "{error:?}");
+    assert_eq!(error.exit_code(), 78);
+    assert!(error.to_string().contains("redis+sentinel://"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn sentinels_that_do_not_know_the_primary_are_out_of_reach() -> Outcome {
+    let group = SentinelGroup::start(0, 1).await?;
+    let url = group.url().replace("/lingua", "/another");
+    let error = refused(&url).await?;
+    assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
+    assert!(error.to_string().contains("\"another\""), "{error}");
+    Ok(())
+}
+
+/// Flaw 70.
+#[tokio::test]
+async fn data_of_another_major_schema_is_left_alone() -> Outcome {
+    let server = RedisServer::start().await?;
+    for (found, usable) in [("2.0", false), ("10.0", false), ("", false), ("1.7", true)] {
+        server.command(&["SET", "lingua:v1:schema", found]).await?.into_result()?;
+        if usable {
+            open(&server.url()).await?;
+        } else {
+            let error = refused(&server.url()).await?;
+            assert!(matches!(&error, OpenError::Schema { found: is, .. } if is == found));
+            assert_eq!(error.exit_code(), 78);
+        }
+        let left = server.command(&["GET", "lingua:v1:schema"]).await?;
+        assert_eq!(left.text(), found);
+        assert_eq!(server.command(&["DBSIZE"]).await?.int(), Some(1), "nothing was written");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wrong_or_missing_password_is_denied() -> Outcome {
+    let server = RedisConfig::new().password("right").start().await?;
+    let addr = server.addr();
+    for url in [
+        format!("redis://{addr}/"),
+        format!("redis://:secret@{addr}/"),
+        format!("redis://nobody:secret@{addr}/"),
+    ] {
+        let error = refused(&url).await?;
+        assert!(matches!(error, OpenError::Denied { .. }), "{url}: {error:?}");
+        assert_eq!(error.exit_code(), 69);
+    }
+    open(&format!("redis://:right@{addr}/")).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_password_may_hold_any_character() -> Outcome {
+    let password = "p@ss:/w%rd?#[&=+ ";
+    let escaped = "p%40ss%3A%2Fw%25rd%3F%23%5B%26%3D%2B%20";
+    let server = RedisConfig::new().password(password).start().await?;
+    let store = open(&format!("redis://:{escaped}@{}/", server.addr())).await?;
+    Node::join(&store, 1).await?;
+    assert!(!store.description.contains(escaped), "{}", store.description);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_user_without_the_rights_is_denied_at_the_start() -> Outcome {
+    let server = RedisServer::start().await?;
+    let url = format!("redis://lingua:secret@{}/", server.addr());
+    for rights in ["~* -@all", "~* +@all -info", "~* +@all -set", "~other:* +@all"] {
+        user(&server, rights).await?;
+        let error = refused(&url).await?;
+        assert!(matches!(error, OpenError::Denied { .. }), "{rights}: {error:?}");
+        assert_eq!(error.exit_code(), 69);
+    }
+    Ok(())
+}
+
+/// Gives the user `lingua` exactly these rights.
+async fn user(server: &RedisServer, rights: &str) -> Outcome {
+    let mut words = vec!["ACL", "SETUSER", "lingua", "reset", "on", ">secret"];
+    words.extend(rights.split_whitespace());
+    server.command(&words).await?.into_result()?;
+    Ok(())
+}
+
+/// Flaw 71.
+#[tokio::test]
+async fn a_user_with_only_the_listed_rights_can_do_all_that_the_store_does() -> Outcome {
+    let server = RedisServer::start().await?;
+    user(&server, &acl::rights()).await?;
+    let store = open(&format!("redis://lingua:secret@{}/", server.addr())).await?;
+    round_trip(&store).await?;
+    let denied = server.command(&["ACL", "LOG"]).await?.into_result()?;
+    assert!(denied.items().is_empty(), "refused: {}", denied.text());
+    Ok(())
+}
+
+/// Flaw 71.
+#[tokio::test]
+async fn a_user_with_only_the_listed_rights_can_use_a_cluster() -> Outcome {
+    let cluster = RedisCluster::start(3, 0).await?;
+    for server in cluster.servers() {
+        user(server, &format!("{} {CLUSTER_RIGHTS}", acl::rights())).await?;
+    }
+    let url = cluster.url().replace("://", "://lingua:secret@");
+    round_trip(&open(&url).await?).await?;
+    for server in cluster.servers() {
+        let denied = server.command(&["ACL", "LOG"]).await?.into_result()?;
+        assert!(denied.items().is_empty(), "refused: {}", denied.text());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_listed_right_is_needed() -> Outcome {
+    let server = RedisServer::start().await?;
+    let url = format!("redis://lingua:secret@{}/", server.addr());
+    let rights = acl::rights();
+    let listed = rights.split_whitespace().filter_map(|right| right.strip_prefix('+'));
+    for right in listed {
+        server.command(&["FLUSHALL"]).await?.into_result()?;
+        server.command(&["SCRIPT", "FLUSH"]).await?.into_result()?;
+        server.command(&["ACL", "LOG", "RESET"]).await?.into_result()?;
+        user(&server, &format!("{rights} -{right}")).await?;
+        let missed = eventually(right, async || {
+            let log = server.command(&["ACL", "LOG"]).await?.into_result()?.text();
+            Ok(log.contains(&format!("\n{right}\n")).then_some(()))
+        });
+        // A step that misses a right may well panic, or wait for what cannot come.
+        let trip = AssertUnwindSafe(async { round_trip(&open(&url).await?).await }).catch_unwind();
+        tokio::select! {
+            missed = missed => missed?,
+            Ok(Ok(())) = trip => anyhow::bail!("nobody missed {right}"),
+        }
+    }
+    Ok(())
+}
+
+/// Does everything that a store can do, once.
+async fn round_trip(store: &Backend) -> Outcome {
+    slots_round_trip(store).await?;
+    jobs_round_trip(store).await?;
+    owners_round_trip(store).await?;
+    bus_round_trip(store).await?;
+    let name = Name::new(chance())?;
+    assert!(store.once.first(&name, LONG).await?);
+    let rate = Rate { interval: Duration::from_secs(1), burst: 1 };
+    assert_eq!(store.once.take(&name, rate).await?, Take::Allowed);
+    assert!(store.once.mark(&name, LONG).await?);
+    assert_eq!(store.once.marks().await?, [name]);
+    // Longer than between two looks at the store's health, also on a busy machine.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(connection(&store.status.borrow()), Some(1), "{:?}", store.status.borrow());
+    Ok(())
+}
+
+async fn slots_round_trip(store: &Backend) -> Outcome {
+    let cursor = store.nodes.changes(None, Duration::from_millis(1)).await?.cursor;
+    let node = Node::join(store, 2).await?;
+    assert_eq!(node.beat(store).await?, BeatReply::Kept { confirmed: true });
+    let model = ModelId::new(chance())?;
+    store.nodes.note_gap(&node.id, &model, LONG).await?;
+    let token = token();
+    let wish = lingua_store::slots::Wish {
+        node: &node.id,
+        token,
+        version: node.version,
+        models: &[model],
+        lease: LONG,
+    };
+    let missing = lingua_store::slots::Refusal::MissingModel;
+    let refused = store.slots.reserve(&wish).await?;
+    assert_eq!(refused, lingua_store::slots::Reserve::Refused(missing));
+    node.reserve(store, token).await?;
+    let commit = store.slots.commit(&node.id, token, LONG).await?;
+    assert!(matches!(commit, Commit::Committed(_)));
+    assert!(store.slots.renew(&node.id, token, LONG).await?.is_some());
+    node.confirm(store, &[token]).await?;
+    assert_eq!(node.usage(store).await?, (0, 1));
+    assert!(store.slots.release(&node.id, token).await?);
+    let mut listed = 0;
+    for shard in 0..NODE_SHARDS {
+        listed += store.nodes.shard(shard).await?.len();
+    }
+    assert_eq!(listed, 1);
+    let changes = store.nodes.changes(Some(&cursor), Duration::from_millis(1)).await?;
+    assert_eq!(changes.nodes, std::slice::from_ref(&node.id));
+    assert_eq!(store.nodes.offline(&node.id, node.epoch).await?, Fenced::Done);
+    // Nodes that were never fresh for long are soon unseen for long.
+    let brief = Node::join_brief(store).await?;
+    eventually("the node to be forgotten", async || {
+        Ok(store.nodes.forget(&brief, Duration::from_millis(1)).await?.then_some(()))
+    })
+    .await
+}
+
+async fn jobs_round_trip(store: &Backend) -> Outcome {
+    let session = session();
+    let id = job_of(&session);
+    let new = NewJob {
+        id,
+        session: &session,
+        epoch: None,
+        first: None,
+        deadline_in: LONG,
+        keep_for: LONG,
+    };
+    store.jobs.watch(&id, Duration::from_millis(1)).await?;
+    assert!(matches!(store.jobs.create(&new).await?, Create::Created));
+    assert!(matches!(store.jobs.create(&new).await?, Create::Exists(_)));
+    let assignment = Assignment { node: node_id(), token: token() };
+    assert_eq!(store.jobs.assign(&id, &assignment, 1).await?, Assign::Assigned);
+    let ending = Ending { state: JobState::Done, code: String::new() };
+    let by = EndedBy::Assignment(assignment.clone());
+    assert_eq!(store.jobs.finish(&id, &by, &ending).await?, Finish::Finished);
+    assert_eq!(store.jobs.get(&id).await?.expect("written").state, JobState::Done);
+    eventually("the job to be due", async || {
+        Ok(store.jobs.due(16).await?.contains(&id).then_some(()))
+    })
+    .await?;
+    store.jobs.unwatch(&id).await?;
+    let request = RequestId::new(chance())?;
+    assert_eq!(store.jobs.claim_request(session.tenant(), &request, &id, LONG).await?, id);
+    let turn = TurnId::new(chance())?;
+    store.jobs.bind_turn(&session, &turn, &assignment.node, LONG).await?;
+    assert_eq!(store.jobs.turn_node(&session, &turn).await?, Some(assignment.node));
+    Ok(())
+}
+
+async fn owners_round_trip(store: &Backend) -> Outcome {
+    let (session, me) = (session(), instance());
+    let epoch = store.owners.claim(&session, &me, LONG).await?.epoch;
+    assert_eq!(store.owners.renew(&session, &me, epoch, LONG).await?, Fenced::Done);
+    assert_eq!(store.owners.save(&session, epoch, b"state", LONG).await?, Fenced::Done);
+    assert_eq!(store.owners.load(&session).await?.as_deref(), Some(&b"state"[..]));
+    assert_eq!(store.owners.owner(&session).await?.expect("claimed").epoch, epoch);
+    assert_eq!(store.owners.release(&session, epoch).await?, Fenced::Done);
+    let lead = store.owners.lead(Task::Janitor, &me, LONG).await?;
+    let Lead::Leading { fence } = lead else { anyhow::bail!("{lead:?}") };
+    Ok(store.owners.resign(Task::Janitor, &me, fence).await?)
+}
+
+async fn bus_round_trip(store: &Backend) -> Outcome {
+    let (me, other) = (instance(), instance());
+    assert_eq!(store.bus.announce(&me, "here:1", LONG).await?, Announce::Announced);
+    let twin = lingua_store::Instance { boot: me.boot.wrapping_add(1), ..me.clone() };
+    let taken = store.bus.announce(&twin, "there:1", LONG).await?;
+    assert!(matches!(taken, Announce::Taken { .. }));
+    assert_eq!(store.bus.peers().await?.len(), 1);
+    let envelope =
+        Envelope { id: rand::random(), from: other.clone(), body: vec![1], live_for: LONG };
+    assert_eq!(store.bus.send(&me, &envelope).await?, Posting::Posted);
+    let came = store.bus.receive(&me, Duration::from_millis(1)).await?;
+    assert_eq!(came.len(), 1);
+    store.bus.withdraw(&me).await?;
+    assert_eq!(store.bus.orphans().await?, std::slice::from_ref(&me));
+    let left = store.bus.inherit(&me, &other, LONG).await?;
+    assert!(matches!(left, Inherit::Entries(left) if left.len() == 1));
+    store.bus.ack(&me, &[came[0].entry.clone()]).await?;
+    assert_eq!(store.bus.inherit(&me, &other, LONG).await?, Inherit::Entries(vec![]));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_right_taken_away_later_is_a_refusal_and_not_an_outage() -> Outcome {
+    let server = RedisServer::start().await?;
+    user(&server, &acl::rights()).await?;
+    let store = open(&format!("redis://lingua:secret@{}/", server.addr())).await?;
+    let node = Node::join(&store, 1).await?;
+    server.command(&["ACL", "SETUSER", "lingua", "-zadd"]).await?.into_result()?;
+    let refused = node.ask(&store, token(), LONG).await;
+    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    assert!(store.status.borrow().is_up());
+    Ok(())
+}

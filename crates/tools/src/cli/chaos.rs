@@ -1,0 +1,113 @@
+//! The command that breaks things.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use lingua_lab::chaos::{Kind, Store};
+
+const EXAMPLES: &str = "\
+Examples:
+  lingua chaos                                    three minutes on one private redis-server
+  lingua chaos --store cluster --seconds 1800     half an hour on a Redis Cluster of six
+  lingua chaos --seed 42 --dir /tmp/run           the same faults again, with the files kept there
+  lingua chaos --only kill-scheduler --faults 20 --seconds 400
+  lingua chaos check /tmp/run                     what these files prove, without running anything
+
+Faults: kill-scheduler stop-scheduler drain-scheduler kill-nodes stop-nodes stop-speakers cut
+cut-mid-message partition delay flushall script-flush kill-store stop-store, with Sentinel and Cluster
+failover, with Sentinel kill-sentinel stop-sentinel.
+
+Needs redis-server, and redis-sentinel for Sentinel. Everything is started on free ports of this machine
+and ended with the command, also on Ctrl-C. Ends with 0 if no promise was broken, else with 1, and then the
+files are kept.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Chaos {
+    #[command(subcommand)]
+    pub(crate) part: Option<Part>,
+
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The store under the schedulers: standalone, sentinel (1 primary, 2 replicas, 3 sentinels) or
+    /// cluster (3 primaries, 3 replicas)
+    #[arg(long, default_value = "standalone")]
+    pub(crate) store: Store,
+
+    /// How long faults happen; a minute or two for starting, healing and the last endings come on top
+    #[arg(long, default_value_t = 180, value_parser = clap::value_parser!(u64).range(20..=86_400))]
+    pub(crate) seconds: u64,
+
+    /// How many faults; without it, one every four seconds
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub(crate) faults: Option<u32>,
+
+    /// Draws the same faults again; without it, a new one that is printed
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+
+    /// Only these faults
+    #[arg(long, value_delimiter = ',', value_name = "FAULT,…")]
+    pub(crate) only: Vec<Kind>,
+
+    /// Schedulers
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=16))]
+    pub(crate) schedulers: u32,
+
+    /// Simulated nodes, three to a process
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=300))]
+    pub(crate) nodes: u32,
+
+    /// Jobs that each of them takes at once
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) slots: u32,
+
+    /// Speakers that resume, fifty to a process
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=5_000))]
+    pub(crate) speakers: u32,
+
+    /// Keep all that was written down in this directory, which must be new or empty
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Part {
+    /// Check the files of an earlier run
+    Check {
+        /// Where they are
+        dir: PathBuf,
+    },
+    /// Some nodes of a run
+    #[command(hide = true)]
+    Nodes {
+        #[command(flatten)]
+        share: Share,
+        #[arg(long)]
+        slots: u32,
+    },
+    /// Some speakers of a run
+    #[command(hide = true)]
+    Speakers {
+        #[command(flatten)]
+        share: Share,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Share {
+    #[arg(long)]
+    pub(crate) dir: PathBuf,
+    #[arg(long)]
+    pub(crate) first: usize,
+    #[arg(long)]
+    pub(crate) count: usize,
+    #[arg(long)]
+    pub(crate) seed: u64,
+    #[arg(long = "url", required = true)]
+    pub(crate) urls: Vec<String>,
+}

@@ -1,0 +1,229 @@
+//! The commands that speak.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+use clap::Args;
+use lingua_lab::speech::Codec;
+
+use super::Authority;
+
+const SPEAK_EXAMPLES: &str = "\
+Examples:
+  lingua speak                                   three seconds of test signal, English to Chinese
+  lingua speak --file a.wav --from en --to zh    a recording, in real time
+  lingua speak --signal 2 --sentences 10 --pause-ms 500 --speed 4
+  lingua speak --two-way en,zh --file talk.wav --json
+
+Ends with 0 if every sentence came back with a result, else with 1. Ctrl-C ends the sentence, waits for
+what is open and closes the session; a second one ends at once.";
+
+#[derive(Debug, Args)]
+#[command(after_help = SPEAK_EXAMPLES)]
+pub struct Speak {
+    /// The scheduler
+    #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
+    pub(crate) url: String,
+
+    #[command(flatten)]
+    pub(crate) authority: Authority,
+
+    /// From this language
+    #[arg(long, default_value = "en", conflicts_with = "two_way")]
+    pub(crate) from: String,
+
+    /// Into this one
+    #[arg(long, default_value = "zh", conflicts_with = "two_way")]
+    pub(crate) to: String,
+
+    /// Both directions between two languages; the node finds out which one is spoken
+    #[arg(long, value_name = "LANG_A,LANG_B", value_parser = two_languages)]
+    pub(crate) two_way: Option<(String, String)>,
+
+    /// A recording: WAV with 16-bit samples, any rate and up to eight channels
+    #[arg(long, value_name = "FILE", conflicts_with = "signal")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Seconds of test signal in each sentence
+    #[arg(long, default_value_t = 3.0, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) signal: f64,
+
+    /// How speech is written: pcm16, or opus for the test signal only. Without it, pcm16 for a
+    /// recording and opus for the test signal
+    #[arg(long, value_parser = codec)]
+    pub(crate) codec: Option<Codec>,
+
+    /// So many times as fast as people speak
+    #[arg(long, default_value_t = 1.0, value_parser = speed)]
+    pub(crate) speed: f64,
+
+    /// How often the recording or signal is said
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) sentences: u32,
+
+    /// The pause behind each
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    pub(crate) pause_ms: u64,
+
+    /// Print everything as JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  lingua load                                     1000 speakers in real time, 32 nodes, one minute
+  lingua load --sessions 200 --closed-loop --svg latency.svg
+  lingua load --store redis --json report.json    the same over a private redis-server
+  lingua load --url http://127.0.0.1:5010 --nodes 0
+
+Ends with 1 if anything that was said is lost, doubled, disordered, split or changed, or if a speaker
+could not speak. Only on this machine.";
+
+#[derive(Debug, Args)]
+#[command(after_help = LOAD_EXAMPLES)]
+pub struct Load {
+    /// Speakers, each with a connection of its own
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub(crate) sessions: u32,
+
+    /// Simulated nodes; 0 for those that a running scheduler has already
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(0..=2_000))]
+    pub(crate) nodes: u32,
+
+    /// Jobs that each node takes at the same time
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) slots: u32,
+
+    /// Median of the time that a node takes for a job, in ms
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    pub(crate) node_p50_ms: u64,
+
+    /// 99th percentile of it
+    #[arg(long, default_value_t = 900, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    pub(crate) node_p99_ms: u64,
+
+    /// Bytes of speech in each result
+    #[arg(long, default_value_t = 8_000, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub(crate) tts_bytes: u32,
+
+    /// How long all of them speak, after all have begun
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub(crate) duration_s: u64,
+
+    /// Over how long they begin; without it, 200 a second
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=600))]
+    pub(crate) ramp_s: Option<u64>,
+
+    /// A scheduler that is running on this machine. Without it, one is started as a process of its
+    /// own, and its processor time and memory are measured
+    #[arg(long, env = "LINGUA_URL", value_name = "URL")]
+    pub(crate) url: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) authority: Authority,
+
+    /// The store of a scheduler that is started: memory, redis for a private redis-server, or a URL
+    #[arg(long, default_value = "memory", conflicts_with = "url", value_name = "STORE")]
+    pub(crate) store: String,
+
+    /// Each sentence at once, and the next as soon as it has ended, instead of real time
+    #[arg(long)]
+    pub(crate) closed_loop: bool,
+
+    /// How long sentences are, from the shortest to the longest
+    #[arg(long, default_value = "2000..6000", value_name = "MS..MS", value_parser = sentence_range)]
+    pub(crate) utterance_ms: RangeInclusive<u64>,
+
+    /// How long the pauses between them are
+    #[arg(long, default_value = "500..3000", value_name = "MS..MS", value_parser = pause_range)]
+    pub(crate) pause_ms: RangeInclusive<u64>,
+
+    /// How speech is written: opus or pcm16
+    #[arg(long, default_value = "opus", value_parser = codec)]
+    pub(crate) codec: Codec,
+
+    /// Speakers that share one loopback address
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub(crate) per_address: u32,
+
+    /// Write the report to this file as JSON as well
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Draw latency over time into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+
+    /// The same seed says the same sentences
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+fn two_languages(text: &str) -> Result<(String, String), String> {
+    match text.split_once(',') {
+        Some((one, other)) if !one.is_empty() && !other.is_empty() && one != other => {
+            Ok((one.to_owned(), other.to_owned()))
+        }
+        _ => Err("two languages are written like en,zh".into()),
+    }
+}
+
+fn codec(text: &str) -> Result<Codec, String> {
+    match text {
+        "pcm16" => Ok(Codec::Pcm16),
+        "opus" => Ok(Codec::Opus),
+        _ => Err("speech is written as pcm16 or opus".into()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.02..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a signal is from 0.02 to 600 seconds long".into()),
+    }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if (0.1..=100.0).contains(&speed) => Ok(speed),
+        _ => Err("a speed is from 0.1 to 100".into()),
+    }
+}
+
+/// The scheduler keeps an utterance of at most 30 s in one piece.
+fn sentence_range(text: &str) -> Result<RangeInclusive<u64>, String> {
+    range(text, 20..=29_000)
+}
+
+fn pause_range(text: &str) -> Result<RangeInclusive<u64>, String> {
+    range(text, 0..=60_000)
+}
+
+fn range(text: &str, within: RangeInclusive<u64>) -> Result<RangeInclusive<u64>, String> {
+    let wrong = || {
+        let (least, most) = (within.start(), within.end());
+        format!("a range is written like 500..3000, within {least}..{most}")
+    };
+    let (from, to) = text.split_once("..").unwrap_or((text, text));
+    let read = |part: &str| part.parse().ok().filter(|ms| within.contains(ms)).ok_or_else(wrong);
+    let (from, to) = (read(from)?, read(to.trim_start_matches('='))?);
+    if from > to { Err(wrong()) } else { Ok(from..=to) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_and_languages_are_read_or_refused() {
+        assert_eq!(pause_range("500..3000"), Ok(500..=3000));
+        assert_eq!(pause_range("7"), Ok(7..=7));
+        for wrong in ["", "x..y", "3..2", "1..99999999", "-1..2"] {
+            assert!(pause_range(wrong).is_err(), "{wrong}");
+        }
+        assert!(sentence_range("0..100").is_err());
+        assert_eq!(two_languages("en,zh"), Ok(("en".into(), "zh".into())));
+        assert!(two_languages("en").is_err() && two_languages("en,en").is_err());
+    }
+}
