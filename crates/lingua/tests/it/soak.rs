@@ -1,7 +1,7 @@
 //! Hundreds of people talk while everything around them fails now and then: every sentence has one
 //! ending, in order and in time, and no byte of it is lost, doubled or mixed up.
 //!
-//! A minute by default; `LINGUA_SOAK_SECONDS=600` for the long form. By default it runs on the
+//! Half a minute by default; `LINGUA_SOAK_SECONDS=600` for the long form. By default it runs on the
 //! embedded store; `LINGUA_SOAK_STORE=redis` starts a private redis-server. The seed is printed.
 
 use crate::app;
@@ -53,7 +53,7 @@ fn unreliable(seed: u64) -> Behaviour {
 }
 
 fn seconds() -> u64 {
-    std::env::var("LINGUA_SOAK_SECONDS").map_or(60, |text| text.parse().unwrap())
+    std::env::var("LINGUA_SOAK_SECONDS").map_or(30, |text| text.parse().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
