@@ -218,7 +218,7 @@ pub(crate) async fn start_engine(store: Backend, config: &Config) -> Result<Engi
     Ok(Engine::start(store, instance, config.settings(), secret))
 }
 
-/// The only place that names a backend.
+/// The only place that opens a backend.
 pub(crate) async fn open_store(url: &str, options: redis::Options) -> Result<Backend, Failure> {
     match url {
         "memory" => Ok(MemoryStore::open(Clock::system())),
