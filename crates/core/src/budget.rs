@@ -50,7 +50,7 @@ pub struct Timing {
     pub quarantine_ms: u64,
     /// How long a session waits for its speaker to come back.
     pub resume_window_ms: u64,
-    /// Silence that ends an utterance.
+    /// Time without a piece of speech that ends an utterance.
     pub pause_ms: u64,
     /// Speech after which an utterance is cut and its turn goes on.
     pub max_utterance_ms: u64,

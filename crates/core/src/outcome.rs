@@ -119,9 +119,9 @@ codes! {
     MessageTooLarge = "MESSAGE_TOO_LARGE", 413, Never, JobFailed;
     /// No credential, or a wrong one.
     Unauthorized = "UNAUTHORIZED", 401, Never, JobFailed;
-    /// The credential does not allow it.
+    /// The credential does not allow it, or an administrator blocked the node.
     Forbidden = "FORBIDDEN", 403, Never, JobFailed;
-    /// Too many messages in a short time.
+    /// Too many messages of a node, or jobs of a tenant, in a short time.
     RateLimited = "RATE_LIMITED", 429, Caller, JobFailed;
     /// The tenant's or session's share is used up.
     QuotaExceeded = "QUOTA_EXCEEDED", 429, Caller, JobFailed;
@@ -135,7 +135,7 @@ codes! {
     InvalidLanguage = "INVALID_LANGUAGE", 422, Never, NoCapableNode;
     /// What a node says about itself cannot be.
     InvalidCapability = "INVALID_CAPABILITY", 422, Never, JobFailed;
-    /// The node id belongs to another credential.
+    /// A newer connection of the same node registered at the same moment.
     NodeIdConflict = "NODE_ID_CONFLICT", 409, Never, JobFailed;
     /// No node is able to take the job.
     NoCapableNode = "NO_CAPABLE_NODE", 422, Caller, NoCapableNode;

@@ -36,18 +36,18 @@ fn chaos(store: &str, seconds: u64, faults: u64, seed: u64) {
 
 #[test]
 fn every_promise_is_kept_on_one_server_whatever_fails() {
-    chaos("standalone", 80, 26, 201);
+    chaos("standalone", 50, 18, 201);
 }
 
 #[test]
 fn every_promise_is_kept_on_a_cluster_whatever_fails() {
-    chaos("cluster", 60, 20, 103);
+    chaos("cluster", 40, 14, 103);
 }
 
 #[test]
 fn every_promise_is_kept_with_sentinels_whatever_fails() {
     // Short runs leave it out: what is particular to it is tested in the store.
     if variable("LINGUA_CHAOS_SECONDS").is_some() {
-        chaos("sentinel", 60, 20, 102);
+        chaos("sentinel", 40, 14, 102);
     }
 }

@@ -224,7 +224,7 @@ pub async fn start_embedded() -> Result<Engine, Failure> {
     start_engine(store, &Config::preset(Profile::Fast)).await
 }
 
-/// Opens a store by its URL. The only place that names a backend.
+/// Opens a store by its URL. The only place that opens a backend.
 pub async fn open_store(url: &str, options: redis::Options) -> Result<Backend, Failure> {
     match url {
         "memory" => Ok(MemoryStore::open(Clock::system())),

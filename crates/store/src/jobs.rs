@@ -61,8 +61,10 @@ pub trait JobBook: Send + Sync {
     /// The record, until it is forgotten some time after its deadline.
     async fn get(&self, job: &JobId) -> Result<Option<JobRecord>>;
 
-    /// Has any instance look after the job's deadline: for jobs without a session actor. Called
-    /// before [`JobBook::create`], so that no such job is ever without a watcher.
+    /// Has any instance look after the job's deadline: for jobs without a session actor. The engine
+    /// calls it once such a job has been open for 100 ms, not before [`JobBook::create`]: most jobs
+    /// are over by then. One whose instance dies sooner has no watcher and stays open until its
+    /// record is forgotten.
     async fn watch(&self, job: &JobId, deadline_in: Duration) -> Result<()>;
 
     /// Ends the watch, once the job ended.

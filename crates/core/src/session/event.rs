@@ -57,7 +57,7 @@ pub enum Event<R> {
         /// The utterance's number.
         index: u64,
     },
-    /// The client plays our speech; silence meanwhile is not a pause.
+    /// The client plays our speech; if no piece comes meanwhile, that is not a pause.
     TtsStarted,
     /// The client's loudspeaker is silent again.
     TtsPlayEnded,

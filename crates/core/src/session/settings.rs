@@ -25,7 +25,7 @@ const TTS_HOLD_MS: RangeInclusive<u64> = 0..=120_000;
 /// The bounds of one session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Silence that ends an utterance; 200 ms to 30 s.
+    /// Time without a piece of speech that ends an utterance; 200 ms to 30 s.
     pub pause: Duration,
     /// Speech after which an utterance is cut and its turn goes on; 1 to 30 s.
     pub max_utterance: Duration,

@@ -94,7 +94,7 @@ impl PauseClock {
         *self = PauseClock::new(now);
     }
 
-    /// When the silence is a pause, if nothing more is heard.
+    /// When the pause is long enough to cut, if no further piece comes.
     pub fn due(&self, pause: Duration) -> Moment {
         self.quiet_since.max(self.held_until.unwrap_or(Moment::ZERO)) + pause
     }

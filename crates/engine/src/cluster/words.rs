@@ -2,7 +2,8 @@
 //!
 //! JSON, so that two neighbouring versions understand each other: fields are only ever added, and a
 //! word that an instance does not know it leaves alone. Bodies, speech and results, never go along;
-//! a [`BodyRef`] says where to fetch them.
+//! a [`BodyRef`] says where to fetch them. `context_text` and nodes' error messages do go along,
+//! and so through the store.
 
 use lingua_core::{JobId, NodeId, SessionId, TenantId};
 use serde::{Deserialize, Serialize};

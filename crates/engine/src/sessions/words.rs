@@ -85,7 +85,7 @@ pub struct Opening {
     pub traceparent: Option<trace::Context>,
     /// What it understands.
     pub supports: Supports,
-    /// Silence that ends an utterance, if it asks for its own.
+    /// Time without a piece of speech that ends an utterance, if it asks for its own.
     pub pause: Option<Duration>,
     /// The longest utterance, if it asks for its own.
     pub max_utterance: Option<Duration>,

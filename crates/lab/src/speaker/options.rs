@@ -34,7 +34,7 @@ pub struct SpeakerOptions {
     pub supports: Vec<String>,
     /// Numbers of chunks begin anew with each utterance, as those of some existing clients do.
     pub seq_per_utterance: bool,
-    /// Silence that ends an utterance.
+    /// Time without a piece of speech that ends an utterance.
     pub pause_ms: Option<u64>,
     /// Speech after which one is cut.
     pub max_utterance_ms: Option<u64>,
@@ -137,7 +137,7 @@ impl SpeakerOptions {
         self
     }
 
-    /// Ends an utterance after so much silence.
+    /// Ends an utterance after so long without a piece of speech.
     pub fn pause_ms(mut self, ms: u64) -> Self {
         self.pause_ms = Some(ms);
         self

@@ -31,6 +31,7 @@ mod demo;
 mod deploy;
 mod docs;
 mod fairness;
+mod guarantees;
 mod held_back;
 mod hostile;
 mod http_api;

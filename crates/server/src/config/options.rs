@@ -368,7 +368,8 @@ options! {
 
     /// Sessions.
     sessions Sessions ["sessions."] {
-        /// Silence that ends an utterance, unless the client says otherwise.
+        /// Time without a piece of speech after which an utterance ends, unless the client asks for
+        /// another. Audio is not listened to: silence that is sent counts as speech.
         pause_ms: u64 = base.1.timing.pause_ms, 1..=60_000;
         /// Speech after which an utterance is cut and its turn goes on; longer than pause_ms.
         max_utterance_ms: u64 = base.1.timing.max_utterance_ms, 1..=30_000;

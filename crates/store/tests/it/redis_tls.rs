@@ -67,12 +67,14 @@ async fn a_store_behind_tls_is_used_only_if_its_authority_is_trusted() -> Outcom
     assert!(!error.to_string().contains("p%40ss"), "{error}");
 
     let trusting = tokio::process::Command::new(std::env::current_exe()?)
+        .args(["--exact", "redis_tls::a_store_behind_tls_is_used_only_if_its_authority_is_trusted"])
         .env(URL_VARIABLE, &url)
         .env("SSL_CERT_FILE", dir.0.join("ca.pem"))
         .kill_on_drop(true)
         .output()
         .await?;
     let said = String::from_utf8_lossy(&trusting.stdout);
+    ensure!(said.contains("1 passed"), "the test did not call itself: {said}");
     ensure!(trusting.status.success(), "{said}{}", String::from_utf8_lossy(&trusting.stderr));
     Ok(())
 }

@@ -54,7 +54,7 @@ pub(super) struct Fields<'a> {
     supports: Option<Vec<Text<'a>>>,
     /// The form of speech in pieces, in any case. Absent: `opus`.
     codec: Option<String>,
-    /// Silence that ends an utterance. Absent: 3000.
+    /// Time without a piece of speech that ends an utterance. Absent: 3000.
     #[schema(minimum = 200, maximum = 30000)]
     pause_ms: Option<u64>,
     /// Speech after which an utterance is cut. Absent: 10000.
