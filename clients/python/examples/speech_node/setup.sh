@@ -10,25 +10,12 @@ here=$(cd "$(dirname "$0")" && pwd)
 home=${LINGUA_SPEECH_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/lingua/speech-node}
 python=${PYTHON:-python3}
 
-packages=(espeak-ng apertium apertium-lex-tools apertium-eng-spa hunspell hunspell-en-us)
-signs=(/usr/bin/espeak-ng /usr/bin/apertium /usr/bin/lrx-proc /usr/share/apertium/modes/eng-spa.mode /usr/bin/hunspell
-  /usr/share/hunspell/en_US.dic)
-
-missing=()
-for i in "${!packages[@]}"; do
-  [[ -e "${signs[$i]}" ]] || missing+=("${packages[$i]}")
-done
-if ((${#missing[@]})); then
-  root=()
-  ((EUID == 0)) || root=(sudo -n)
-  if [[ "${1:-}" == --no-root ]] || ! command -v apt-get >/dev/null || { ((EUID != 0)) && ! sudo -n true 2>/dev/null; }; then
-    echo "please install first: sudo apt-get install --no-install-recommends ${missing[*]}" >&2
-    exit 1
-  fi
-  echo "== installing ${missing[*]}"
-  "${root[@]}" apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive "${root[@]}" apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
-fi
+# The list of packages is a part of the source tree. Elsewhere nothing is installed, and the node says when it is started
+# what it misses.
+install=$here/../../../../scripts/install-needs
+may=--no-password
+[[ "${1:-}" != --no-root ]] || may=--no-root
+[[ ! -x "$install" ]] || "$install" "$may" speech
 
 command -v "$python" >/dev/null || {
   echo "please install first: sudo apt-get install python3 python3-venv" >&2

@@ -17,7 +17,7 @@ Faults: kill-scheduler stop-scheduler drain-scheduler kill-nodes stop-nodes stop
 cut-mid-message partition delay flushall script-flush kill-store stop-store, with Sentinel and Cluster
 failover, with Sentinel kill-sentinel stop-sentinel.
 
-Needs redis-server, and redis-sentinel for Sentinel. Everything is started on free ports of this machine
+Needs redis-server. Everything is started on free ports of this machine
 and ended with the command, also on Ctrl-C. Ends with 0 if no promise was broken, else with 1, and then the
 files are kept.";
 
