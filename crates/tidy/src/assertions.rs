@@ -1,8 +1,9 @@
 //! Every test can fail on what it is about.
 //!
 //! A test asserts if it has an assertion itself or calls a function or macro that asserts, through any
-//! number of calls. Calls are resolved by name: first in the same file, then in the tests of the same
-//! crate, then in the lab. Where a name has several functions, one that asserts is enough. `unwrap` and
+//! number of calls. A function is a test by its attribute, or because its name is given to a macro that makes
+//! tests (`#[test] fn $name`). Calls are resolved by name: first in the same file, then in the tests of the same
+//! crate, then in the lab. Where a name has several functions, all of them have to assert. `unwrap` and
 //! `expect` alone do not assert: they say that a step worked, not that its answer is right.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use crate::code::{self, Function};
-use crate::tree::{Part, Source};
+use crate::tree::{Crate, Part, Source};
 use crate::{Tree, Violation};
 
 /// The name of the check.
@@ -30,10 +31,11 @@ const METHODS: [&str; 3] = ["unwrap_err", "expect_err", "unwrap_none"];
 #[derive(Debug, Default)]
 struct Facts {
     asserts: bool,
+    /// Names as they are called, with the one before it of a path: `mutation::run`, `check`.
     calls: BTreeSet<String>,
 }
 
-/// Functions by name, of one file, one crate or the lab.
+/// Functions by name, and by their file's module and name, of one file, one crate or the lab.
 type Scope = BTreeMap<String, Vec<Facts>>;
 
 /// The scopes in which a call of one file is looked up, nearest first.
@@ -43,20 +45,23 @@ struct Scopes<'a>([&'a Scope; 3]);
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let mut lab = Scope::new();
     for member in tree.crates.iter().filter(|member| member.name == LAB) {
-        member.sources.iter().for_each(|source| add(source, &mut lab));
+        member.sources.iter().for_each(|source| add(source, &mut lab, true));
     }
     let mut found = Vec::new();
     for member in &tree.crates {
         let mut tests = Scope::new();
-        for source in member.sources.iter().filter(|source| source.part != Part::Source) {
-            add(source, &mut tests);
-        }
+        member.sources.iter().for_each(|source| add(source, &mut tests, false));
+        let listed = listed(member);
         for source in &member.sources {
             let mut file = Scope::new();
-            add(source, &mut file);
+            add(source, &mut file, false);
             let scopes = Scopes([&file, &tests, &lab]);
             let functions = code::functions(&source.tokens);
-            let silent = functions.iter().filter(|function| is_test(function)).filter(|function| {
+            let silent = functions.iter().filter(|function| {
+                is_test(function) && !function.name.starts_with('$')
+                    || source.part != Part::Source && listed.contains(&function.name)
+            });
+            let silent = silent.filter(|function| {
                 !function.attributes.iter().any(|attribute| attribute.starts_with("should_panic"))
                     && !scopes.asserts(&facts(&function.body))
             });
@@ -87,29 +92,85 @@ fn is_test(function: &Function) -> bool {
     })
 }
 
-impl Scopes<'_> {
-    fn asserts(&self, facts: &Facts) -> bool {
-        let mut seen: BTreeSet<&str> = BTreeSet::new();
-        let mut open = vec![facts];
-        while let Some(facts) = open.pop() {
-            if facts.asserts {
-                return true;
-            }
-            for call in &facts.calls {
-                let known = self.0.iter().find_map(|scope| scope.get(call));
-                if let Some(known) = known.filter(|_| seen.insert(call)) {
-                    open.extend(known);
-                }
-            }
+/// The names that are given to macros that make a test of each.
+fn listed(member: &Crate) -> BTreeSet<String> {
+    let macros = member.sources.iter().flat_map(|source| code::macros(&source.tokens));
+    let makers: BTreeSet<String> = macros
+        .filter(|(_, body)| {
+            let mut functions = code::functions(body).into_iter();
+            functions.any(|function| function.name.starts_with('$') && is_test(&function))
+        })
+        .map(|(name, _)| name)
+        .collect();
+    let mut found = BTreeSet::new();
+    for source in &member.sources {
+        find_listed(&source.tokens, &makers, &mut found);
+    }
+    found
+}
+
+fn find_listed(tokens: &TokenStream, makers: &BTreeSet<String>, found: &mut BTreeSet<String>) {
+    let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    for (at, token) in tokens.iter().enumerate() {
+        let TokenTree::Group(group) = token else { continue };
+        let maker = at.checked_sub(2).and_then(|before| tokens.get(before));
+        if maker.is_some_and(|maker| makers.contains(&maker.to_string())) {
+            words(&group.stream(), found);
         }
-        false
+        find_listed(&group.stream(), makers, found);
     }
 }
 
-/// Adds the functions and macros of a file that are not tests themselves.
-fn add(source: &Source, scope: &mut Scope) {
+/// All words but those before braces, which name a group.
+fn words(tokens: &TokenStream, found: &mut BTreeSet<String>) {
+    let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    for (at, token) in tokens.iter().enumerate() {
+        match (token, tokens.get(at + 1)) {
+            (TokenTree::Ident(_), Some(TokenTree::Group(_))) => {}
+            (TokenTree::Ident(word), _) => drop(found.insert(word.to_string())),
+            (TokenTree::Group(group), _) => words(&group.stream(), found),
+            _ => {}
+        }
+    }
+}
+
+impl Scopes<'_> {
+    fn asserts(&self, facts: &Facts) -> bool {
+        self.find(facts, &mut BTreeMap::new())
+    }
+
+    /// `known` has the names that were looked at; one that is being looked at does not assert yet.
+    fn find<'a>(&'a self, facts: &'a Facts, known: &mut BTreeMap<&'a str, bool>) -> bool {
+        facts.asserts
+            || facts.calls.iter().any(|call| {
+                if let Some(asserts) = known.get(call.as_str()) {
+                    return *asserts;
+                }
+                let plain = call.rsplit("::").next().unwrap_or(call);
+                let look = |name: &str| self.0.iter().find_map(|scope| scope.get(name));
+                let Some(candidates) = look(call).or_else(|| look(plain)) else { return false };
+                known.insert(call, false);
+                let asserts = candidates.iter().all(|candidate| self.find(candidate, known));
+                known.insert(call, asserts);
+                asserts
+            })
+    }
+}
+
+/// Adds the functions and macros of a file that are not tests themselves. What the product asserts is no
+/// assertion of a test.
+fn add(source: &Source, scope: &mut Scope, is_lab: bool) {
+    let mut product = BTreeSet::new();
+    if source.part == Part::Source && !is_lab {
+        let functions = code::functions(&code::without_tests(&source.tokens));
+        product.extend(functions.into_iter().map(|function| (function.line, function.name)));
+    }
     for function in code::functions(&source.tokens) {
-        if !is_test(&function) {
+        if !is_test(&function) && !product.contains(&(function.line, function.name.clone())) {
+            if let Some(module) = source.module.last() {
+                let name = format!("{module}::{}", function.name);
+                scope.entry(name).or_default().push(facts(&function.body));
+            }
             scope.entry(function.name).or_default().push(facts(&function.body));
         }
     }
@@ -137,7 +198,10 @@ fn read(tokens: &TokenStream, facts: &mut Facts) {
                     facts.asserts = true;
                 } else if is_macro || is_call(&tokens[at + 1..]) {
                     facts.asserts |= METHODS.contains(&name.as_str());
-                    facts.calls.insert(name);
+                    let is_path = at >= 3 && tokens[at - 1].to_string() == ":";
+                    let before =
+                        if is_path { format!("{}::", tokens[at - 3]) } else { String::new() };
+                    facts.calls.insert(format!("{before}{name}"));
                 }
             }
             _ => {}
@@ -202,8 +266,34 @@ mod tests {
         let by_macro =
             "macro_rules! check { ($a:expr) => { assert!($a) } } #[test] fn a() { check!(b) }";
         assert!(found(by_macro, &[]).is_empty());
+        let one_of_two =
+            ("crates/a/tests/it/help.rs", "fn help() { assert!(c) } mod d { fn help() {} }");
+        assert_eq!(found(test, &[one_of_two]).len(), 1);
+        let by_path = "#[test] fn a() { help::help() }";
+        assert!(
+            found(
+                by_path,
+                &[
+                    ("crates/a/tests/it/help.rs", "fn help() { assert!(c) }"),
+                    ("crates/a/tests/it/d.rs", "fn help() {}")
+                ]
+            )
+            .is_empty()
+        );
+        let of_the_product =
+            "fn b() { assert!(c) } #[cfg(test)] mod tests { #[test] fn a() { b() } }";
+        assert_eq!(found("", &[("crates/a/src/lib.rs", of_the_product)]).len(), 1);
         let handed_on = "fn b() { assert!(c) } #[test] fn a() { run(1, b) }";
         assert!(found(handed_on, &[]).is_empty());
+    }
+
+    #[test]
+    fn a_function_that_a_macro_makes_a_test_of_is_a_test() {
+        let list = "macro_rules! tests { ($($name:ident),+) => { $(#[test] fn $name() { m::$name() })+ } }\n\
+            macro_rules! on { ($store:expr) => { tests! { 1; d { loud, silent } } } }";
+        let tests =
+            ("crates/a/tests/it/m.rs", "fn loud() { assert!(b) }\nfn silent() { c() }\nfn d() {}");
+        assert_eq!(found(list, &[tests]), ["crates/a/tests/it/m.rs:2"]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ const ITEMS: [&str; 14] = [
 /// A function, wherever it is: in a module, an `impl`, another function or a macro.
 #[derive(Debug, Clone)]
 pub struct Function {
-    /// Its name.
+    /// Its name; in a macro that makes functions the one of the variable, with `$`.
     pub name: String,
     /// The line of `fn`.
     pub line: usize,
@@ -128,10 +128,11 @@ fn find_functions(tokens: &TokenStream, found: &mut Vec<Function>) {
         }
         match token {
             TokenTree::Ident(word) if word == "fn" => {
-                // A macro may name it `$name`.
-                let name = at + 1 + usize::from(is_punct(tokens.get(at + 1), '$'));
+                let is_variable = is_punct(tokens.get(at + 1), '$');
+                let name = ident(tokens.get(at + 1 + usize::from(is_variable)));
+                let name = name.map(|name| if is_variable { format!("${name}") } else { name });
                 let attributes = std::mem::take(&mut attributes);
-                if let Some(name) = ident(tokens.get(name))
+                if let Some(name) = name
                     && let Some(body) = body(&tokens[at..])
                 {
                     let line = word.span().start().line;

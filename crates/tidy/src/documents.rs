@@ -42,7 +42,7 @@ pub fn check(tree: &Tree) -> Vec<Violation> {
     let others = tree.commented.iter().map(|(path, text)| (path, text, "#"));
     for (path, text, comment) in sources.chain(others) {
         for (index, line) in text.lines().enumerate() {
-            let Some((_, comment)) = line.split_once(comment) else { continue };
+            let Some(comment) = line.trim_start().strip_prefix(comment) else { continue };
             let wrong = wrong_code(tree, path, comment, |word| begins_in_tree(tree, word));
             found.extend(wrong.iter().map(|name| violation(path, index + 1, name)));
         }
@@ -143,7 +143,7 @@ fn exists(tree: &Tree, document: &str, word: &str) -> bool {
     tree.paths.contains(word)
         || tree.paths.contains(&beside(document, word))
         || in_crate.is_some_and(|path| tree.paths.contains(&path))
-        || !begins_in_tree(tree, word) && tree.paths.iter().any(|path| path.ends_with(&end))
+        || !word.starts_with("crates/") && tree.paths.iter().any(|path| path.ends_with(&end))
 }
 
 /// The path that a document means with a relative one.
