@@ -198,7 +198,7 @@ pub fn test_modules(tokens: &TokenStream) -> Vec<String> {
         {
             found.extend(ident(tokens.get(at + 1)));
         }
-        if !ident(tokens.get(at)).is_some_and(|word| word == "pub")
+        if ident(tokens.get(at)).is_none_or(|word| word != "pub")
             && group(tokens.get(at), Delimiter::Parenthesis).is_none()
         {
             is_test = false;
@@ -270,7 +270,7 @@ fn find_paths(tokens: &[TokenTree], inside: &mut Vec<String>, found: &mut Vec<Pa
         match token {
             TokenTree::Ident(word) if word == "use" => at += 1,
             TokenTree::Ident(_) => {
-                let is_use = matches!(before, Some("use" | "crate")) && before != Some("as");
+                let is_use = matches!(before, Some("use" | "crate"));
                 at += path(&tokens[at..], &[], is_use, inside, found);
             }
             TokenTree::Group(group) if before == Some("use") => {
