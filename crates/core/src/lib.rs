@@ -21,6 +21,7 @@ pub mod lang;
 pub mod limits;
 pub mod node;
 pub mod eligibility;
+mod chance;
 pub mod pool;
 pub mod select;
 pub mod slots;

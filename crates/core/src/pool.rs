@@ -44,10 +44,10 @@ pub use node::{Node, NodeEntry, ProfileVersion};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::chance::Chance;
 use crate::eligibility::{Need, Route, Standing};
 use crate::ids::NodeId;
 use crate::lang::Lang;
-use crate::select::chance::Chance;
 use crate::slots::Usage;
 use guild::Guilds;
 use index::{Pool, Pools};

@@ -28,7 +28,6 @@
 //! (a tenant that few nodes allow, a model that most miss) looks further, at worst at each once.
 
 mod answer;
-pub(crate) mod chance;
 mod sample;
 mod search;
 mod wish;
@@ -36,10 +35,10 @@ mod wish;
 pub use answer::{Candidate, Passed, Source, Verdict};
 pub use wish::{Heard, SelectPolicy, Wish};
 
+use crate::chance::Chance;
 use crate::eligibility::Need;
 use crate::ids::NodeId;
 use crate::pool::{Fleet, NodeIx, Part, PoolIx};
-use chance::Chance;
 use sample::{Drawn, LOOKS_PER_DRAW};
 use search::Round;
 

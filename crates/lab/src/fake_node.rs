@@ -28,7 +28,8 @@ mod stats;
 mod wire;
 mod worker;
 
-pub use crate::link::{Closed, ConnectError};
+pub use crate::closed::Closed;
+pub use crate::link::ConnectError;
 pub use behaviour::{Behaviour, Latency};
 pub use options::{Heartbeats, NmtPairs, NodeOptions, SUPPORTS};
 pub use scripted::{Received, ScriptedNode};

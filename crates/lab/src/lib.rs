@@ -16,7 +16,8 @@
 //! - [`cluster`]: a Redis Cluster, with failover and slots in the middle of a move.
 //! - [`proxy`]: a TCP proxy that delays, holds back, cuts and refuses.
 //! - `stream`: a connection, with TLS or without.
-//! - `link`: one WebSocket to the scheduler, `persistence` what to do when it is lost.
+//! - `link`: one WebSocket to the scheduler, `closed` how it ended, `persistence` what to do when it is
+//!   lost.
 //! - [`overheard`]: what goes over all of them, for who holds it against a description.
 //! - `journal`: what nodes and speakers did, in files.
 //! - [`speech`]: test signals and recordings, marked so that they are recognised again.
@@ -32,6 +33,7 @@ pub mod cluster;
 pub mod fake_node;
 pub mod hostile;
 mod journal;
+mod closed;
 mod link;
 pub mod mutation;
 pub mod overheard;
@@ -48,12 +50,13 @@ mod stream;
 mod wait;
 
 pub use clock::monotonic_us;
+pub use closed::Closed;
 pub use cluster::RedisCluster;
 pub use fake_node::{Behaviour, FakeNode, NodeOptions, ScriptedNode};
 pub use hostile::{Hostile, Malice};
 pub use journal::Journal;
 pub use lingua_http_client::HttpClient;
-pub use link::{Closed, ConnectError};
+pub use link::ConnectError;
 pub use persistence::Persistence;
 pub use proxy::FaultProxy;
 pub use redis_config::{RedisConfig, TlsFiles};

@@ -5,7 +5,6 @@
 //! two peers that both write first cannot wait for each other.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -29,6 +28,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame};
 use tokio_tungstenite::tungstenite::protocol::{Message, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
 
+use crate::closed::Closed;
 use crate::overheard::{self, Overheard, What};
 use crate::stream::Stream;
 
@@ -69,15 +69,6 @@ pub(crate) struct Dial<'a> {
     pub tls: Option<&'a Arc<ClientConfig>>,
     /// How much is read from the socket at once.
     pub read_buffer_bytes: usize,
-}
-
-/// How a connection ended.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Closed {
-    /// The code of the close frame; `None` if the connection just ended.
-    pub code: Option<u16>,
-    /// Its reason.
-    pub reason: String,
 }
 
 /// Why a node or speaker could not connect. Found in the error of whatever connects by
@@ -344,41 +335,6 @@ async fn connect(host: &str, port: u16, from: Option<IpAddr>) -> anyhow::Result<
     Ok(socket.connect(to).await?)
 }
 
-impl Closed {
-    /// Whether the peer would say the same again: policy, or a newer connection with the same name.
-    pub(crate) fn is_final(&self) -> bool {
-        matches!(self.code, Some(1008 | 4001))
-    }
-
-    /// The pause that a draining scheduler asks for.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        let (_, after) = self.reason.split_once("retry_after_ms")?;
-        let digits = after.trim_start_matches(|letter: char| !letter.is_ascii_digit());
-        let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
-        digits[..end].parse().ok().map(Duration::from_millis)
-    }
-}
-
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.code {
-            None => f.write_str("without a close frame"),
-            Some(code) if self.reason.is_empty() => write!(f, "{code}"),
-            Some(code) => write!(f, "{code} {:?}", self.reason),
-        }
-    }
-}
-
-impl From<Option<CloseFrame>> for Closed {
-    fn from(frame: Option<CloseFrame>) -> Self {
-        // RFC 6455: a close without a code counts as 1005.
-        frame.map_or(Self { code: Some(1005), reason: String::new() }, |frame| Self {
-            code: Some(frame.code.into()),
-            reason: frame.reason.to_string(),
-        })
-    }
-}
-
 impl ConnectError {
     /// Whether asking again would be answered the same.
     pub(crate) fn is_final(&self) -> bool {
@@ -389,24 +345,6 @@ impl ConnectError {
             ),
             ConnectError::Closed(closed) => closed.is_final(),
             ConnectError::Upgrade { status, .. } => matches!(status, 401 | 403 | 404),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pause_of_a_drain_is_found_however_it_is_written() {
-        for (reason, pause_ms) in [
-            (r#"{"retry_after_ms":1500}"#, Some(1500)),
-            ("retry_after_ms=20 please", Some(20)),
-            ("retry_after_ms", None),
-            ("drain", None),
-        ] {
-            let closed = Closed { code: Some(1001), reason: reason.to_owned() };
-            assert_eq!(closed.retry_after(), pause_ms.map(Duration::from_millis), "{reason}");
         }
     }
 }

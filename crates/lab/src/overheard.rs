@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::link::Closed;
+use crate::closed::Closed;
 
 /// Something that happened on a link.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::ports::free_ports;
-use crate::redis_server::RedisServer;
 use crate::resp::Login;
 
 /// What one server shall be; [`RedisConfig::start`] makes it so.
@@ -100,20 +99,20 @@ impl RedisConfig {
         self
     }
 
-    /// A password for the default user, which [`RedisServer::command`] and replicas use too.
+    /// A password for the default user, which [`crate::RedisServer::command`] and replicas use too.
     pub fn password(self, password: &str) -> Self {
         self.line(format!("requirepass {}", quoted(password)))
             .line(format!("masterauth {}", quoted(password)))
             .log_in(None, password)
     }
 
-    /// Who [`RedisServer::command`] logs in as, on a server whose users are given by `user` lines
+    /// Who [`crate::RedisServer::command`] logs in as, on a server whose users are given by `user` lines
     /// or an `aclfile`.
     pub fn login(self, user: &str, password: &str) -> Self {
         self.log_in(Some(user.to_owned()), password)
     }
 
-    /// TLS on a port of its own ([`RedisServer::tls_port`]), beside the plain one.
+    /// TLS on a port of its own ([`crate::RedisServer::tls_port`]), beside the plain one.
     pub fn tls(mut self, files: TlsFiles) -> Self {
         self.tls = Some(files);
         self
@@ -136,11 +135,6 @@ impl RedisConfig {
     pub fn cluster(mut self) -> Self {
         self.mode = Mode::Cluster;
         self
-    }
-
-    /// Starts the server and waits until it answers.
-    pub async fn start(self) -> anyhow::Result<RedisServer> {
-        RedisServer::start_with(self).await
     }
 
     pub(crate) fn sentinel(mut self) -> Self {

@@ -50,6 +50,13 @@ enum Launch {
     PortTaken,
 }
 
+impl RedisConfig {
+    /// Starts the server and waits until it answers.
+    pub async fn start(self) -> anyhow::Result<RedisServer> {
+        RedisServer::start_with(self).await
+    }
+}
+
 impl RedisServer {
     /// A standalone server with the defaults of [`RedisConfig`].
     pub async fn start() -> anyhow::Result<Self> {

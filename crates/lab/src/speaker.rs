@@ -60,7 +60,8 @@ use carrier::{Arrived, Line};
 use session::Session;
 use voice::Continuing;
 
-use crate::link::{Closed, Dial, Link};
+use crate::closed::Closed;
+use crate::link::{Dial, Link};
 
 /// A speaker that says what its test says and hands it everything that it is told. It answers pings
 /// by itself, and nothing else. Dropping it is sudden: the connection ends without a close.

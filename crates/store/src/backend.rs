@@ -1,12 +1,10 @@
 //! The six traits together, as an engine holds them.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lingua_core::InstanceId;
 use tokio::sync::watch;
 
 use crate::bus::InstanceBus;
@@ -106,32 +104,5 @@ impl Pulse {
         };
         self.errors[kind].fetch_add(1, Ordering::Relaxed);
         error
-    }
-}
-
-/// One life of one scheduler process: the operator's name for it, and a number of chance that a
-/// restarted or cloned process does not share.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Instance {
-    /// The operator's name.
-    pub id: InstanceId,
-    /// This life of it.
-    pub boot: u64,
-}
-
-impl fmt::Display for Instance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{:016x}", self.id, self.boot)
-    }
-}
-
-impl FromStr for Instance {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::corrupt("an instance's name", text);
-        let (id, boot) = text.split_once('@').ok_or_else(wrong)?;
-        let boot = u64::from_str_radix(boot, 16).map_err(|_| wrong())?;
-        Ok(Instance { id: id.parse().map_err(|_| wrong())?, boot })
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use crate::backend::Instance;
 use crate::error::{Error, Result};
+use crate::instance::Instance;
 
 /// Envelopes that one inbox holds before the sender is refused.
 pub const INBOX_CAPACITY: usize = 10_000;

@@ -3,7 +3,8 @@
 //! Six small traits, each with what an implementer owes; two backends, `memory` and `redis`, that
 //! give the same answers. In reading order:
 //!
-//! - [`error`], [`clock`], [`backend`]: what can go wrong, whose time it is, and the six together.
+//! - [`error`], [`clock`], [`instance`], [`backend`]: what can go wrong, whose time it is, who asks, and
+//!   the six together.
 //! - [`nodes`]: who is there and what they can do. [`slots`]: who holds which slot until when.
 //! - [`jobs`]: which attempt of a job counts. [`owners`]: who speaks for a session or a task.
 //! - [`bus`]: how one instance tells another. [`once`]: what happens once per window.
@@ -14,6 +15,7 @@
 
 pub mod error;
 pub mod clock;
+pub mod instance;
 pub mod backend;
 pub mod nodes;
 pub mod slots;
@@ -27,6 +29,7 @@ pub mod redis;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use backend::{Backend, Instance, Pulse, Status};
+pub use backend::{Backend, Pulse, Status};
 pub use clock::Clock;
 pub use error::{Error, Result};
+pub use instance::Instance;

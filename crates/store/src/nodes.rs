@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use lingua_core::node::{Health, NodeProfile};
 use lingua_core::{ModelId, Moment, NodeId};
 
-use crate::backend::Instance;
 use crate::error::{Error, Result};
+use crate::instance::Instance;
 
 /// Shards of the list of all nodes, so that a resync reads it in pieces.
 pub const NODE_SHARDS: u32 = 64;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lingua_core::{Moment, SessionKey};
 
-use crate::backend::Instance;
 use crate::error::{Error, Result};
+use crate::instance::Instance;
 use crate::nodes::Fenced;
 
 /// How long an epoch is remembered after its lease, so that it is never given twice.

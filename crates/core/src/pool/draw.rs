@@ -4,7 +4,7 @@ use super::guild::{Part, Unlisted};
 use super::index::PoolIx;
 use super::listing::{Listing, Place, first_seat};
 use super::{Fleet, NodeIx};
-use crate::select::chance::Chance;
+use crate::chance::Chance;
 
 /// What a spot of a pool stands for.
 enum Spot {

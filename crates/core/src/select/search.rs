@@ -1,7 +1,7 @@
 //! The search beyond the sample, which leaves nobody out.
 
 use super::Selector;
-use super::chance::Walk;
+use crate::chance::Walk;
 use crate::pool::{Fleet, NodeIx, Part, PoolIx};
 
 /// Draws of some members each in which to meet one by chance. If the job can use one in ten, then

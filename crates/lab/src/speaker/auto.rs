@@ -11,7 +11,7 @@ use super::report::Report;
 use super::script::Script;
 use super::session::Session;
 use super::{SessionAck, SpeakerOptions, lock};
-use crate::link::Closed;
+use crate::closed::Closed;
 
 mod given_up;
 mod speaking;

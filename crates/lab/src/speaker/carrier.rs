@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use super::hearing::Received;
 use super::wire::Frame;
 use super::{Session, lock};
-use crate::link::{Closed, Heard, Link};
+use crate::closed::Closed;
+use crate::link::{Heard, Link};
 
 /// Messages that the test has not asked for yet. Beyond this the speaker stops reading, and the
 /// scheduler meets a slow consumer.

@@ -59,52 +59,6 @@ fn the_table_of_guarantees_covers_capacity_stores_owners_and_sessions() {
     assert!(missing.is_empty(), "no test is named for {missing:?}");
 }
 
-/// The headings of a page as links name them.
-fn headings(page: &Path) -> BTreeSet<String> {
-    let text = fs::read_to_string(page).unwrap();
-    let headings = text.lines().filter(|line| line.starts_with('#'));
-    let named = headings.map(|line| {
-        let words = line.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
-        words.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
-    });
-    named.collect()
-}
-
-#[test]
-fn every_link_of_the_documentation_has_its_target() {
-    let mut wrong = Vec::new();
-    for page in [
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "docs/REDIS.md",
-        "docs/OPERATIONS.md",
-        "docs/METRICS.md",
-        "docs/TUTORIAL.md",
-        "docs/PROTOCOL.md",
-        "docs/ERRORS.md",
-        "docs/SECURITY.md",
-        "deploy/README.md",
-    ] {
-        let path = root().join(page);
-        let text = fs::read_to_string(&path).unwrap();
-        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            if target.starts_with("http") {
-                continue;
-            }
-            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-            let file = match file {
-                "" => path.clone(),
-                file => path.parent().unwrap().join(file),
-            };
-            if !file.exists() || !heading.is_empty() && !headings(&file).contains(heading) {
-                wrong.push(format!("{page} -> {target}"));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:?}");
-}
-
 #[test]
 fn every_code_that_a_caller_can_see_has_a_paragraph() {
     let text = fs::read_to_string(root().join("docs/ERRORS.md")).unwrap();

@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use super::expiring::{Expiring, Map};
 use super::{MemoryStore, waiting};
-use crate::backend::Instance;
 use crate::bus::{
     Announce, Delivery, EntryId, Envelope, INBOX_CAPACITY, Inherit, InstanceBus,
     MAX_ENVELOPE_BYTES, Peer, Posting, RECEIVE_BATCH, check_address, check_part,
 };
 use crate::error::{Error, Result, checked_ms};
+use crate::instance::Instance;
 
 /// One lock for all inboxes: that an instance lives and what is in its inbox belong together, and
 /// bodies are copied outside of it.

@@ -14,8 +14,8 @@ use super::feed::Feed;
 use super::prehashed::Prehashed;
 use super::sharded::Sharded;
 use super::{MemoryStore, next_epoch};
-use crate::backend::Instance;
 use crate::error::{Error, Result, checked_ms};
+use crate::instance::Instance;
 use crate::nodes::{
     Beat, BeatReply, Changes, Claim, FeedCursor, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS,
     NodeDirectory, NodeRecord, Order, ProfileVersion, Put, Registration, Vitals,

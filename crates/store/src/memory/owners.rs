@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use super::expiring::{Expiring, Map};
 use super::sharded::Sharded;
 use super::{MemoryStore, next_epoch};
-use crate::backend::Instance;
 use crate::error::{Error, Result, checked_ms};
+use crate::instance::Instance;
 use crate::nodes::Fenced;
 use crate::owners::{
     Claimed, EPOCH_MEMORY, Lead, MAX_STATE_BYTES, Owner, OwnerTable, Task, check_published,

@@ -9,8 +9,8 @@ use lingua_core::slots::SPENT_RETENTION;
 use lingua_core::{InstanceId, JobId, LeaseToken, NodeId, SessionId, SessionKey, TenantId};
 
 use super::*;
-use crate::backend::Instance;
 use crate::bus::{Announce, InstanceBus};
+use crate::instance::Instance;
 use crate::jobs::{Assignment, Create, EndedBy, Ending, Finish, JobBook, NewJob};
 use crate::nodes::{Claim, NodeDirectory, ProfileVersion, Put, Registration, Vitals};
 use crate::once::{Name, OnceWindow, Rate, Take};

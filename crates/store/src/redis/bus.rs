@@ -18,12 +18,12 @@ use super::nodes::MAX_WAIT;
 use super::reply::text;
 use super::scripts::{BUS_INHERIT, BUS_SEND, PRESENCE_ANNOUNCE, PRESENCE_WITHDRAW};
 use super::wire::Wire;
-use crate::backend::Instance;
 use crate::bus::{
     Announce, Delivery, EntryId, Envelope, INBOX_CAPACITY, Inherit, InstanceBus,
     MAX_ENVELOPE_BYTES, Peer, Posting, RECEIVE_BATCH,
 };
 use crate::error::{Error, Result, checked_ms};
+use crate::instance::Instance;
 
 pub(super) struct RedisBus {
     link: Link,

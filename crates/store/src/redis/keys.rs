@@ -5,7 +5,7 @@
 
 use lingua_core::{InstanceId, JobId, NodeId, RequestId, SessionKey, TenantId, TurnId};
 
-use crate::backend::Instance;
+use crate::instance::Instance;
 use crate::nodes::NODE_SHARDS;
 use crate::once::Name;
 use crate::owners::Task;

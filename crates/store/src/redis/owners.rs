@@ -13,8 +13,8 @@ use super::scripts::{
     LEADER_PUBLISH, LEADER_RESIGN, LEADER_TAKE, OWNER_CLAIM, OWNER_READ, OWNER_RELEASE,
     OWNER_RENEW, OWNER_SAVE,
 };
-use crate::backend::Instance;
 use crate::error::{Error, Result, checked_ms};
+use crate::instance::Instance;
 use crate::nodes::Fenced;
 use crate::owners::{
     Claimed, EPOCH_MEMORY, Lead, MAX_STATE_BYTES, Owner, OwnerTable, Task, check_published,

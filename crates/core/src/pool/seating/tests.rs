@@ -7,10 +7,10 @@ use super::super::listing::first_seat;
 use super::super::tests::{entry, id, langs, pair, writes};
 use super::super::{NodeEntry, PoolBounds};
 use super::*;
+use crate::chance::Chance;
 use crate::eligibility::Standing;
 use crate::ids::NodeId;
 use crate::node::{Declaration, NmtPairs};
-use crate::select::chance::Chance;
 use crate::slots::Usage;
 
 /// What guilds and pools must be, whatever happened before.

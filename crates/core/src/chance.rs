@@ -26,7 +26,7 @@ impl Chance {
 /// Every number of `0..n` once, from a random one on with a random stride that has no divisor in
 /// common with `n`: O(1) for each and no memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Walk {
+pub(crate) struct Walk {
     n: usize,
     at: usize,
     stride: usize,

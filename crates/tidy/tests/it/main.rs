@@ -1,0 +1,93 @@
+//! The rules over the sources of the workspace.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::PathBuf;
+
+use lingua_tidy::{
+    Exceptions, Tree, Violation, assertions, backends, cycles, dependencies, documents, exceptions,
+    lab, length,
+};
+
+/// The names of all checks.
+const CHECKS: [&str; 8] = [
+    length::FILES,
+    length::FUNCTIONS,
+    cycles::CHECK,
+    backends::CHECK,
+    lab::CHECK,
+    assertions::CHECK,
+    documents::CHECK,
+    dependencies::CHECK,
+];
+
+fn root() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn tree() -> Tree {
+    let tree = Tree::read(&root()).unwrap();
+    assert!(tree.crates.len() >= 6, "not the workspace: {:?}", root());
+    assert!(tree.sources().count() > 100);
+    tree
+}
+
+fn excepted() -> Exceptions {
+    let text = std::fs::read_to_string(root().join(exceptions::FILE)).unwrap();
+    Exceptions::parse(&text).unwrap()
+}
+
+fn assert_none(found: &[Violation]) {
+    let lines: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert!(found.is_empty(), "{} violations:\n{}\n", found.len(), lines.join("\n"));
+}
+
+fn assert_tidy(check: &'static str, found: Vec<Violation>) {
+    assert_none(&excepted().apply(check, found));
+}
+
+#[test]
+fn files_are_short() {
+    assert_tidy(length::FILES, length::files(&tree()));
+}
+
+#[test]
+fn functions_are_short() {
+    assert_tidy(length::FUNCTIONS, length::functions(&tree()));
+}
+
+#[test]
+fn the_folders_of_a_crate_have_no_cycles() {
+    assert_none(&cycles::check(&tree(), excepted().of(cycles::CHECK)));
+}
+
+#[test]
+fn one_file_names_a_backend() {
+    assert_tidy(backends::CHECK, backends::check(&tree()));
+}
+
+#[test]
+fn the_product_is_without_the_lab() {
+    assert_tidy(lab::CHECK, lab::check(&tree()));
+}
+
+#[test]
+fn every_test_asserts() {
+    assert_tidy(assertions::CHECK, assertions::check(&tree()));
+}
+
+#[test]
+fn documents_name_what_exists() {
+    assert_tidy(documents::CHECK, documents::check(&tree()));
+}
+
+#[test]
+fn every_dependency_is_used() {
+    assert_tidy(dependencies::CHECK, dependencies::check(&tree()));
+}
+
+#[test]
+fn exceptions_belong_to_a_check() {
+    for check in excepted().0.keys() {
+        assert!(CHECKS.contains(&check.as_str()), "there is no check `{check}`");
+    }
+}
