@@ -58,6 +58,7 @@ fn every_rule_has_a_fault_that_sets_it_off() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_alert_fires_for_its_fault_and_for_no_other() {
+    let _turn = crate::app::heavy_turn().await;
     let mut play = Play::begin(scenes::all()).await;
     play.nothing_is_wrong_yet().await;
     play.act.send_replace(Act::Ill);

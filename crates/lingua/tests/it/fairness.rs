@@ -139,6 +139,7 @@ fn keeps(quiet: &Got, share: f64, served: f64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_asks_for_less_than_its_share_gets_all_of_it() {
+    let _turn = crate::app::heavy_turn().await;
     let (quiet, flood, served) = flood(On::Memory, settings(), CAPACITY / 4.0).await;
     keeps(&quiet, 0.5, served);
     assert_eq!(quiet.refused, [""; 0]);
@@ -148,6 +149,7 @@ async fn who_asks_for_less_than_its_share_gets_all_of_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_asks_for_its_whole_share_gets_it() {
+    let _turn = crate::app::heavy_turn().await;
     let (quiet, flood, served) = flood(On::Memory, settings(), CAPACITY / 2.0).await;
     keeps(&quiet, 0.5, served);
     assert_eq!(quiet.refused, [""; 0]);
@@ -157,6 +159,7 @@ async fn who_asks_for_its_whole_share_gets_it() {
 /// The way to the store is longer, and so is the moment in which a slot is free and not yet taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_asks_for_its_whole_share_gets_it_over_redis() {
+    let _turn = crate::app::heavy_turn().await;
     let (quiet, flood, served) = flood(On::Redis, settings(), CAPACITY / 2.0).await;
     keeps(&quiet, 0.5, served);
     assert_eq!(quiet.refused, [""; 0]);
@@ -165,6 +168,7 @@ async fn who_asks_for_its_whole_share_gets_it_over_redis() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_larger_share_is_kept_too() {
+    let _turn = crate::app::heavy_turn().await;
     let mut settings = settings();
     settings.admission.shares = HashMap::from([(TenantId::new("quiet").unwrap(), 3)]);
     let (quiet, _, served) = flood(On::Memory, settings, CAPACITY * 0.7).await;

@@ -41,7 +41,6 @@ mod languages;
 mod leading;
 mod logs;
 mod looking;
-mod needs;
 mod no_oversell;
 mod observing;
 mod openapi;

@@ -137,16 +137,19 @@ async fn one_scheduler(on: On) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_node_gets_more_than_it_can_do_on_the_embedded_store() {
+    let _turn = crate::app::heavy_turn().await;
     one_scheduler(On::Memory).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_node_gets_more_than_it_can_do_on_redis() {
+    let _turn = crate::app::heavy_turn().await;
     one_scheduler(On::Redis).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_node_gets_more_than_it_can_do_when_one_of_two_schedulers_is_killed() {
+    let _turn = crate::app::heavy_turn().await;
     let server = RedisServer::start().await.unwrap();
     let url = server.url();
     let start = || Lingua::start(&["serve", "--listen", "127.0.0.1:0", "--store", &url]);

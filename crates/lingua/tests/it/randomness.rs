@@ -75,6 +75,7 @@ fn settings() -> Settings {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn equal_nodes_get_equal_shares_of_one_conversation() {
+    let _turn = crate::app::heavy_turn().await;
     let app = TestApp::start(On::Memory, settings()).await;
     let nodes = equal_nodes(&app).await;
     // Fair dice fail one time in a hundred, and three times in a row one time in a million.
@@ -94,6 +95,7 @@ async fn equal_nodes_get_equal_shares_of_one_conversation() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_hears_more_of_a_conversation_than_the_cap() {
+    let _turn = crate::app::heavy_turn().await;
     let mut settings = settings();
     settings.select.exposure_cap_percent = 4;
     let app = TestApp::start(On::Memory, settings).await;

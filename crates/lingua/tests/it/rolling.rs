@@ -92,6 +92,7 @@ async fn all_said(speakers: Vec<AutoSpeaker>) -> Report {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rolling_restart_loses_doubles_and_disorders_nothing() {
+    let _turn = crate::app::heavy_turn().await;
     described::listen();
     let redis = RedisServer::start().await.unwrap();
     let store = redis.url();

@@ -58,6 +58,7 @@ fn seconds() -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_sentence_has_one_ending_whatever_fails() {
+    let _turn = crate::app::heavy_turn().await;
     let on = match std::env::var("LINGUA_SOAK_STORE").as_deref() {
         Ok("redis") => On::Redis,
         _ => On::Memory,

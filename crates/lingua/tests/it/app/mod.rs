@@ -306,6 +306,14 @@ pub async fn open(on: On) -> (Backend, Servers) {
     }
 }
 
+/// Tests that load the machine on purpose: two at a time, so that one does not fail for the load of all the others.
+static HEAVY: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
+
+/// Waits for the turn of a test that loads the machine; held until its end.
+pub async fn heavy_turn() -> tokio::sync::SemaphorePermit<'static> {
+    HEAVY.acquire().await.unwrap()
+}
+
 /// Looks until `ready` says so; `false` if it does not within the time.
 pub async fn wait_until(within: Duration, ready: impl Fn() -> bool) -> bool {
     let end = tokio::time::Instant::now() + within;
