@@ -48,7 +48,7 @@ impl Cli {
 }
 
 /// Commands that are not in this build.
-#[cfg(not(feature = "tools"))]
+#[cfg(any(test, not(feature = "tools")))]
 mod absent {
     use std::ffi::OsString;
 
@@ -60,12 +60,44 @@ mod absent {
     /// Why there is no such command, and where to find it.
     pub(super) fn command(words: &[OsString]) -> Failure {
         let name = words.first().map(|name| name.to_string_lossy()).unwrap_or_default();
-        Failure::usage(match TOOLS.contains(&name.as_ref()) {
-            true => format!(
+        Failure::usage(why(&name))
+    }
+
+    fn why(name: &str) -> String {
+        if TOOLS.contains(&name) {
+            return format!(
                 "this build has no {name}: it was made without the feature \"tools\". A build with it has the \
                  command: cargo build --release --package lingua"
-            ),
-            false => format!("there is no command {name}; lingua --help lists those of this build"),
-        })
+            );
+        }
+        format!("there is no command {name}; lingua --help lists those of this build")
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use clap::CommandFactory;
+
+        use super::*;
+
+        #[test]
+        fn a_command_of_another_build_is_named_with_that_build() {
+            assert!(why("demo").contains("feature \"tools\""), "{}", why("demo"));
+            assert!(why("dmeo").contains("there is no command dmeo"), "{}", why("dmeo"));
+            let refused = format!("{:?}", command(&["demo".into(), "--faults".into()]));
+            assert!(refused.contains("cargo build --release --package lingua"), "{refused}");
+        }
+
+        #[cfg(feature = "tools")]
+        #[test]
+        fn the_list_is_what_the_feature_adds() {
+            let product = ["serve", "config", "token", "audit", "probe"];
+            let all = crate::cli::Cli::command();
+            let mut added: Vec<&str> = all.get_subcommands().map(|one| one.get_name()).collect();
+            added.retain(|name| !product.contains(name));
+            added.sort_unstable();
+            let mut listed = TOOLS.to_vec();
+            listed.sort_unstable();
+            assert_eq!(added, listed);
+        }
     }
 }

@@ -10,6 +10,11 @@
 //! with a name that is not an option is refused, and so is a value out of bounds; every problem is
 //! told at once, with its place.
 
+#[allow(
+    rustdoc::broken_intra_doc_links,
+    rustdoc::bare_urls,
+    reason = "these comments are the text of the sample file"
+)]
 mod options;
 mod setting;
 mod file;

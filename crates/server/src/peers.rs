@@ -1,5 +1,5 @@
 //! Speech and results from one instance to another, directly: asked for by names that only the two
-//! know, several in one request when there are several to ask for. [`ask`]: what people want to see
+//! know, several in one request when there are several to ask for. [`mod@ask`]: what people want to see
 //! of other instances.
 
 pub(crate) mod ask;

@@ -2,7 +2,7 @@
 //!
 //! It says what the page says, in the same words, and its colours mean the same. What is known and
 //! what a key does to it is in [`state`], and what is shown of it in [`show`]: neither touches a
-//! terminal or a socket. [`line`] is the way to the scheduler, [`screen`] the terminal.
+//! terminal or a socket. [`mod@line`] is the way to the scheduler, [`screen`] the terminal.
 //!
 //! - [`state`]: what is known, what is looked at. [`news`]: what comes from the scheduler.
 //! - [`show`]: lines of text with a tone each; the screen has a part of them, `--once` all.

@@ -1,7 +1,7 @@
 //! How speech comes in and where it is cut.
 //!
 //! Every piece that is taken is in exactly one utterance or named by one
-//! [`Effect::AudioDropped`](super::Effect::AudioDropped). Cutting is one step: the buffer is
+//! [`Effect::AudioDropped`]. Cutting is one step: the buffer is
 //! taken, the index is used up whatever becomes of the dispatch, and the next piece is welcome.
 
 use std::sync::Arc;

@@ -41,6 +41,7 @@ mod languages;
 mod leading;
 mod logs;
 mod looking;
+mod needs;
 mod no_oversell;
 mod observing;
 mod openapi;

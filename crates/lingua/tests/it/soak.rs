@@ -59,10 +59,8 @@ fn seconds() -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_sentence_has_one_ending_whatever_fails() {
     let _turn = crate::app::heavy_turn().await;
-    let on = match std::env::var("LINGUA_SOAK_STORE").as_deref() {
-        Ok("redis") => On::Redis,
-        _ => On::Memory,
-    };
+    let is_redis = std::env::var("LINGUA_SOAK_STORE").as_deref() == Ok("redis");
+    let on = if is_redis { On::Redis } else { On::Memory };
     let seed =
         std::env::var("LINGUA_SOAK_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
     println!("seed {seed}: LINGUA_SOAK_SEED={seed} draws the same faults");
