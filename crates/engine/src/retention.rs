@@ -199,7 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_promised_is_refused_before_it_takes_what_is_anothers() {
-        let (mut kept, now) = (kept(1_000, 90, &[]), Instant::now());
+        let (mut kept, now) = (kept(1_000, 80, &[]), Instant::now());
         let mut upload = |who: &str, key: u32| {
             let fits = kept.has_room(&tenant(who), 10);
             if fits {
