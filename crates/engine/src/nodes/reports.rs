@@ -47,9 +47,8 @@ impl Nodes {
             drop(inner);
             self.shared.metrics.stale(kind);
             tracing::debug!(node.id = %from.node.id, job.id = %job, attempt, kind, "stale word");
-            let repeats = supports.is_some_and(|supports| supports.result_ack);
+            let repeats = is_named && supports.is_some_and(|supports| supports.result_ack);
             if repeats
-                && is_named
                 && let Some(attempt) = attempt
                 && let JobReport::Result(result) = report
                 && self.may_look_up(from).is_ok()
