@@ -5,7 +5,7 @@
 //! a load balancer in this process stands in front of them. With `--faults` something breaks now and
 //! then. With `--speech` there is one real speech node instead, and real speech.
 //!
-//! In reading order: `stage` the schedulers and what they stand on, with `instance` and [`balancer`];
+//! In reading order: `stage` the schedulers and what they stand on, with `instance`;
 //! `fleet` the nodes, `crowd` the speakers, `meter` what is seen of them, `faults`, `screen`; [`speech`] the other demonstration.
 
 use std::time::Duration;
@@ -17,7 +17,6 @@ use tokio::time::{interval, sleep};
 
 use crate::cli::{Demo, Failure};
 
-pub mod balancer;
 mod crowd;
 mod faults;
 mod fleet;

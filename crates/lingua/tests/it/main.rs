@@ -46,6 +46,7 @@ mod no_oversell;
 mod observing;
 mod openapi;
 mod randomness;
+mod restarts;
 mod revocations;
 mod rolling;
 mod serve;

@@ -5,16 +5,15 @@
 //! run. Undisturbed again at the end, so that a machine that got busier is not taken for malice.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::Context;
-use hdrhistogram::Histogram;
-use lingua_lab::speaker::{Happening, Pace, Report, Script, Sentences, sockets};
-use lingua_lab::{AutoSpeaker, FakeNode, Hostile, Malice, NodeOptions, SpeakerOptions};
+use anyhow::{Context, bail};
+use lingua_lab::crowd::{Conversations, Judgement};
+use lingua_lab::speaker::{Pace, Script, Sentences, sockets};
+use lingua_lab::{Conversation, Crowd, Fleet, Hostile, Malice, Meter, NodeOptions, SpeakerOptions};
 use serde::Serialize;
 
-use super::process::{Scheduler, resident_bytes};
+use super::process::{resident_bytes, start_scheduler};
 use super::progress::Progress;
 use crate::cli::{BenchHostile, Failure};
 
@@ -23,6 +22,9 @@ const SET_UP: Duration = Duration::from_secs(120);
 
 /// And for it to be at its worst.
 const WORST: Duration = Duration::from_secs(2);
+
+/// How long speakers may take to leave.
+const LEAVE_LIMIT: Duration = Duration::from_secs(110);
 
 /// Connections of the crowd and the nodes, and of those who are hostile beside their held sockets.
 const OTHERS: u64 = 500;
@@ -55,9 +57,6 @@ impl Line {
     }
 }
 
-/// What the crowd met since it was last asked.
-type Met = Arc<Mutex<Histogram<u64>>>;
-
 /// Measures and prints.
 pub(crate) fn run(options: &BenchHostile) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -82,18 +81,16 @@ pub(crate) fn run(options: &BenchHostile) -> Result<(), Failure> {
 async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
     // The scheduler has as many sockets, and inherits the limit.
     sockets::make_room_for(u64::from(options.sockets) + u64::from(options.speakers) + OTHERS)?;
-    let scheduler = Scheduler::start("memory")?;
-    let target: SocketAddr = scheduler.address().parse().context("the scheduler's address")?;
-    let mut nodes = Vec::new();
-    for n in 0..8 {
-        let node = NodeOptions::new(format!("ws://{target}/ws/node")).node_id(format!("n-{n}"));
-        nodes.push(FakeNode::connect(node.max_jobs(64)).await?);
-    }
-    let met: Met = Arc::new(Mutex::new(Histogram::new(3)?));
-    let mut crowd = Vec::new();
-    for n in 0..options.speakers {
-        crowd.push(speaker(target, n, Arc::clone(&met)).await?);
-    }
+    let scheduler = start_scheduler("memory").await?;
+    let target = scheduler.address();
+    let node = |n: u32| {
+        let node = NodeOptions::new(format!("ws://{target}/ws/node"));
+        node.node_id(format!("n-{n}")).max_jobs(64)
+    };
+    let _nodes = Fleet::start((0..8).map(node)).await?;
+    let meter = Meter::default();
+    let seats = (0..options.speakers).map(|n| seat(target, n));
+    let crowd = Crowd::start(seats, &meter, Judgement::Strict);
     let kinds = Malice::all(options.sockets);
     let progress = Progress::new(2 + kinds.len() as u64);
     let slice = Duration::from_secs(options.seconds);
@@ -107,29 +104,27 @@ async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
             set_up.with_context(|| format!("one that {beside} did not come that far"))?;
         }
         tokio::time::sleep(WORST.min(slice)).await;
-        take(&met);
+        meter.take();
         let rss = most_resident(scheduler.pid(), slice).await?;
-        let met = take(&met);
-        let ms = |us: u64| us as f64 / 1_000.0;
-        let p99_ms = ms(met.value_at_quantile(0.99));
+        let met = meter.take();
+        let p99_ms = met.p99;
         lines.push(Line {
             beside,
-            endings: met.len(),
-            p50_ms: ms(met.value_at_quantile(0.5)),
+            endings: met.count,
+            p50_ms: met.p50,
             p99_ms,
-            max_ms: ms(met.max()),
+            max_ms: met.max,
             p99_moved_ms: p99_ms - lines.first().map_or(p99_ms, |alone| alone.p99_ms),
             rss_mib: rss as f64 / f64::from(1 << 20),
         });
         drop(hostile);
         progress.step();
     }
-    let mut all = Report::default();
-    crowd.iter().for_each(AutoSpeaker::stop);
-    for speaker in crowd {
-        all.add(&speaker.finished().await?);
+    let told = crowd.leave(LEAVE_LIMIT).await;
+    if let Some((why, count)) = told.failed.iter().next() {
+        bail!("{count} speakers did not speak to their end: {why}");
     }
-    all.ensure_clean()?;
+    told.report.ensure_clean()?;
     Ok(lines)
 }
 
@@ -144,14 +139,7 @@ async fn most_resident(pid: u32, time: Duration) -> anyhow::Result<u64> {
     Ok(most)
 }
 
-fn take(met: &Met) -> Histogram<u64> {
-    let mut met = met.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let taken = met.clone();
-    met.reset();
-    taken
-}
-
-async fn speaker(target: SocketAddr, n: u32, met: Met) -> anyhow::Result<AutoSpeaker> {
+fn seat(target: SocketAddr, n: u32) -> Conversations {
     let script = Script {
         sentences: Sentences::Random {
             count: None,
@@ -161,19 +149,11 @@ async fn speaker(target: SocketAddr, n: u32, met: Met) -> anyhow::Result<AutoSpe
             seed: 1,
         },
         pace: Pace::Times(1.0),
-        begin_after: Duration::from_millis(u64::from(n) * 13),
         ..Script::default()
     };
-    let options = SpeakerOptions::new(format!("ws://{target}/ws/session"));
-    let watcher = move |_, happening: Happening<'_>| {
-        if let Happening::Answered(answered) = happening {
-            let took = answered.answered_us.saturating_sub(answered.said_us);
-            let mut met = met.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            // A histogram that grows by itself takes any value.
-            let _ = met.record(took);
-        }
-    };
-    AutoSpeaker::watched(options, script, watcher).await
+    let begin_after = Duration::from_millis(u64::from(n) * 13);
+    let speaker = SpeakerOptions::new(format!("ws://{target}/ws/session"));
+    Conversation { begin_after, speaker, script }.alone()
 }
 
 #[allow(clippy::print_stdout, reason = "the report is what the command is for")]

@@ -3,12 +3,11 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use lingua_lab::{RedisConfig, RedisServer};
+use lingua_lab::{Balancer, RedisConfig, RedisServer};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::balancer::Balancer;
 use super::instance::{Instance, Plan};
 use super::screen::Screen;
 use crate::cli::{Demo, Failure};
