@@ -15,6 +15,9 @@ use crate::{AutoSpeaker, ConnectError, Meter, SpeakerOptions, monotonic_us};
 /// How long a session is tried to be opened.
 const OPEN_LIMIT: Duration = Duration::from_secs(30);
 
+/// Why a conversation counts as failed whose endings did not come in time.
+pub const GIVEN_UP: &str = "its endings did not come";
+
 /// One conversation.
 #[derive(Debug, Clone)]
 pub struct Conversation {
@@ -186,7 +189,7 @@ impl Seat {
                     false => speaker.stop(),
                 }
                 let ended = timeout(leave.limit, speaker.ended()).await;
-                ended.unwrap_or_else(|_| Ended::GivenUp("its endings did not come".to_owned()))
+                ended.unwrap_or_else(|_| Ended::GivenUp(GIVEN_UP.to_owned()))
             }
         };
         self.shared.present.fetch_sub(1, Ordering::Relaxed);

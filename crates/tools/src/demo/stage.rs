@@ -15,6 +15,10 @@ use crate::cli::{Demo, Failure};
 /// News of the schedulers that nobody has read yet.
 const NEWS: usize = 64;
 
+/// What a scarce demo says of itself.
+const SCARCE: &str = "Scarce on purpose: Korean has one slow slot, nobody serves Swahili, oslo-flaky fails and \
+                      lisbon-night is drained now and then. The dashboard warns of it, rightly.";
+
 /// What nodes and speakers connect to.
 pub(super) enum Stage {
     /// A scheduler in this process, with the embedded store.
@@ -117,12 +121,18 @@ impl Stage {
             }
         }
         let address = self.address();
+        if options.scarce {
+            lines.push(SCARCE.to_owned());
+        }
+        lines.push(format!(
+            "Talk yourself: http://{address}/talk (simulated nodes answer with a test text)"
+        ));
         lines.push(format!("Dashboard: http://{address}/dashboard"));
         let end = match options.seconds {
             0 => "Ctrl-C ends all of it.".to_owned(),
             seconds => format!("Ends after {seconds} s, or with Ctrl-C."),
         };
-        lines.push(format!("Speak yourself: lingua speak --url http://{address}  {end}"));
+        lines.push(format!("Speak from a shell: lingua speak --url http://{address}  {end}"));
         lines
     }
 
