@@ -47,6 +47,7 @@ mod no_oversell;
 mod observing;
 mod openapi;
 mod randomness;
+mod restarts;
 mod revocations;
 mod rolling;
 mod serve;
