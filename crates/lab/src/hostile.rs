@@ -155,7 +155,7 @@ impl Malice {
             Malice::EmptyFrames => ("sends empty frames", 113),
             Malice::UnfinishedMessages { .. } => ("ends no message", 114),
             Malice::UnfinishedBodies { .. } => ("ends no body", 115),
-            Malice::Registers => ("registers all the time", 1),
+            Malice::Registers => ("registers endlessly", 1),
             Malice::Churns => ("changes abilities", 1),
             Malice::BogusRunning => ("names unknown jobs", 1),
             Malice::LongPolls { .. } => ("waits for jobs", 1),
