@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lingua_core::{JobId, LeaseToken};
+use lingua_core::{JobId, LeaseToken, NodeId};
 use tokio::time::Instant;
 
 use super::state::{Held, Inner, NodeState};
-use super::{Connection, JobEvent, Nodes};
+use super::{Connection, JobEvent, Nodes, Supports};
 use crate::cluster::Stray;
 use crate::dispatch::FOR_ENDINGS;
 use crate::job::{JobReport, JobWord, NodeResult, ToNode, is_fault};
@@ -127,6 +127,25 @@ impl Nodes {
         }
     }
 
+    /// The name under which the node knows a job that it calls by that name or by the job's own id, as whoever
+    /// handed the job in knows it. One that the node does not have stays what it is.
+    pub fn name_of(&self, from: &Connection, said: JobId) -> JobId {
+        let masked = self.shared.secret.masked(said);
+        let inner = from.node.lock();
+        match inner.held.contains_key(&said) && !inner.held.contains_key(&masked) {
+            true => masked,
+            false => said,
+        }
+    }
+
+    /// How long a slot is held for a job on its way to this node.
+    pub(crate) fn reserve_lease(&self, node: &NodeId) -> Duration {
+        let node = self.get(node);
+        let calls = node
+            .is_some_and(|node| node.lock().link.as_ref().is_some_and(|link| link.supports.calls));
+        Duration::from_millis(self.shared.settings.timing.reserve_lease_ms_of(calls))
+    }
+
     /// A job that was put on the connection did not get through: it is tried elsewhere at once, and
     /// the node is not chosen here for a while. `masked` is the job as the node knows it.
     pub fn send_failed(&self, from: &Connection, masked: JobId, attempt: u32) {
@@ -160,6 +179,13 @@ impl Nodes {
         tasks::spawn("renew a lease", async move {
             let _ = nodes.shared.store.slots.renew(&id, token, lease).await;
         });
+    }
+}
+
+impl NodeState {
+    /// What it understands, by its connection of this moment.
+    pub(crate) fn supports(&self) -> Supports {
+        self.lock().link.as_ref().map(|link| link.supports).unwrap_or_default()
     }
 }
 
