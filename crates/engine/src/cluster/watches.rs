@@ -215,7 +215,13 @@ impl Cluster {
                 }
                 // Forgotten: whoever waits finds out by asking.
                 Ok(None) => return self.end_watch(&(job, goal)),
-                Ok(Some(_)) | Err(_) => rereads.read(Instant::now()),
+                Ok(Some(_)) | Err(_) => {
+                    rereads.read(Instant::now());
+                    if rereads.promised_by.is_none() {
+                        // The one that has it may have joined since, or missed the word.
+                        self.subscribe(job, goal);
+                    }
+                }
             }
         }
     }

@@ -51,19 +51,24 @@ async fn a_node_that_registers_again_and_again_is_refused_before_it_reaches_the_
     })
     .await;
     assert!(cost < 60 * 40, "{cost} commands for one minute's worth of registrations");
-    let (cost, ()) = during(&app, async {
+    let (cost, refused) = during(&app, async {
+        let mut refused = 0;
         for _ in 0..200 {
-            let error = FakeNode::scripted(options(&app, "liar")).await.unwrap_err();
+            // One a second is let in.
+            let Err(error) = FakeNode::scripted(options(&app, "liar")).await else { continue };
+            refused += 1;
             let told = error.downcast_ref::<ConnectError>().unwrap();
             assert!(
                 matches!(told, ConnectError::Refused { code, .. } if code == "RATE_LIMITED"),
                 "{told}"
             );
         }
+        refused
     })
     .await;
-    assert!(cost < 1_000, "{cost} commands for 200 refused registrations");
-    assert!(app.counter("lingua_limited_total{limit=\"node_registrations_per_min\"}") >= 200);
+    assert!(refused > 150, "{refused} of 200 registrations were refused");
+    assert!(cost < 2_500, "{cost} commands for {refused} refused registrations");
+    assert!(app.counter("lingua_limited_total{limit=\"node_registrations_per_min\"}") >= refused);
     let _other = scripted(&app, "honest").await;
     app.finish().await;
 }
