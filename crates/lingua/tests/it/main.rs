@@ -45,6 +45,7 @@ mod needs;
 mod no_oversell;
 mod observing;
 mod openapi;
+mod operating;
 mod randomness;
 mod restarts;
 mod revocations;
