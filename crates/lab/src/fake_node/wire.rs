@@ -388,7 +388,7 @@ mod tests {
         let missing = read(&pen.failure(&ids, "MODEL_NOT_AVAILABLE", 1, Some("nmt-1")));
         assert_eq!(missing["error"]["details"], json!({ "service_id": "nmt-1" }));
         assert_eq!(
-            read(&pen.result(&ids, 1, 0, Some("a \"word\"", false)))["text_asr"],
+            read(&pen.result(&ids, 1, 0, Some("a \"word\""), false))["text_asr"],
             "a \"word\""
         );
         assert_eq!(read(&pen.reject(&ids, "BUSY"))["reason"], "BUSY");

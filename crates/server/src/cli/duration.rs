@@ -30,11 +30,11 @@ fn in_units(text: &str, ms: u64, within: &RangeInclusive<u64>, unit: &str) -> Re
     let count = match text.parse::<u64>() {
         Ok(count) => count,
         Err(_) => {
-            let all = u64::try_from(duration(text)?.as_millis()).unwrap_or(u64::MAX);
-            if !all.is_multiple_of(ms) {
+            let (all, one) = (duration(text)?.as_nanos(), u128::from(ms) * 1_000_000);
+            if !all.is_multiple_of(one) {
                 return Err(format!("{text:?} is not a whole number of {unit}"));
             }
-            all / ms
+            u64::try_from(all / one).unwrap_or(u64::MAX)
         }
     };
     match within.contains(&count) {
