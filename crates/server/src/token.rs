@@ -80,6 +80,7 @@ fn mint(options: &TokenMint) -> Result<(), Failure> {
         not_before_s: now_s(),
         life_s,
     };
+    crate::permissions::warn_if_open("--key", &options.key);
     say!("{}", identity::mint(&options.key, wish).map_err(Failure::failed)?);
     Ok(())
 }
@@ -129,6 +130,12 @@ fn revoke(options: &TokenRevoke) -> Result<(), Failure> {
     match answer.status {
         200 => {
             say!("revoked; every instance turns it away within seconds");
+            if options.subject.is_some() {
+                say!(
+                    "new tokens of the subject are good if they begin (nbf) more than identity.leeway_s \
+                     (5 s unless configured) from now"
+                );
+            }
             Ok(())
         }
         _ => {
