@@ -27,7 +27,7 @@ mod token;
 mod audit;
 mod probe;
 mod operate;
-mod out;
+pub mod out;
 pub mod client;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

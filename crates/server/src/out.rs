@@ -9,13 +9,13 @@ use std::io::{self, ErrorKind, Write};
 /// Says a line on standard output.
 #[macro_export]
 macro_rules! say {
-    ($($arg:tt)*) => { $crate::client::say_line(format_args!($($arg)*)) };
+    ($($arg:tt)*) => { $crate::out::say_line(format_args!($($arg)*)) };
 }
 
 /// Says a line on standard error, about the work.
 #[macro_export]
 macro_rules! remark {
-    ($($arg:tt)*) => { $crate::client::remark_line(format_args!($($arg)*)) };
+    ($($arg:tt)*) => { $crate::out::remark_line(format_args!($($arg)*)) };
 }
 
 pub(crate) use {remark, say};
