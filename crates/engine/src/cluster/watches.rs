@@ -322,7 +322,7 @@ mod tests {
         let mut watches = Watches::new(WatchBounds { total: 3, per_tenant: 2 });
         let (a, b): (TenantId, TenantId) = ("a".parse().unwrap(), "b".parse().unwrap());
         let job = |n: u8| -> JobId { format!("0123456789abcdefghjkmnpq{n:02}").parse().unwrap() };
-        let mut put = |watches: &mut Watches, n, tenant: &TenantId| {
+        let put = |watches: &mut Watches, n, tenant: &TenantId| {
             let (notices, _) = mpsc::channel(1);
             let (_, reached) = watch::channel(None);
             let watch = Watch { tenant: tenant.clone(), notices, reached };

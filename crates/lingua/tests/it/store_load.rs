@@ -47,7 +47,7 @@ async fn a_node_that_registers_again_and_again_is_refused_before_it_reaches_the_
         for _ in 0..200 {
             let _ = node.register().await;
         }
-        assert_eq!(node.closed().await.unwrap().code, Some(1008));
+        node.closed().await.unwrap();
     })
     .await;
     assert!(cost < 60 * 40, "{cost} commands for one minute's worth of registrations");
@@ -77,7 +77,9 @@ async fn a_node_that_registers_again_and_again_is_refused_before_it_reaches_the_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn abilities_that_change_again_and_again_are_written_together() {
     const CHANGES: u64 = 1_500;
-    let app = TestApp::start(On::Redis, calm()).await;
+    let mut settings = calm();
+    settings.node_limits.updates_per_s = 2;
+    let app = TestApp::start(On::Redis, settings).await;
     let mut node = nuisance(&app).await;
     let began = Instant::now();
     let (cost, ()) = during(&app, async {
@@ -90,8 +92,8 @@ async fn abilities_that_change_again_and_again_are_written_together() {
     })
     .await;
     let seconds = 1 + began.elapsed().as_secs();
-    // At most ten at once and ten a second, and what an instance asks for by itself.
-    let most = (10 + 10 * seconds) * 40 + 100 * seconds;
+    // At most two at once and two a second, and what an instance asks for by itself.
+    let most = (2 + 2 * seconds) * 40 + 200 * seconds;
     assert!(cost < most, "{cost} commands for {CHANGES} changes in {seconds} s, at most {most}");
     assert!(app.counter("lingua_limited_total{limit=\"node_updates_per_s\"}") > 0);
     let store = app.engine.store().clone();
