@@ -233,7 +233,8 @@ pub async fn open_store(url: &str, options: redis::Options) -> Result<Backend, F
     }
 }
 
-/// Three lines: what it listens on, which store it uses, where to look next.
+/// Three lines: what it listens on, which store it uses, where to look next. A service manager is told that
+/// work is taken.
 fn greet(
     scheme: &str,
     address: std::net::SocketAddr,
@@ -256,4 +257,5 @@ fn greet(
          lingua --help",
         store.description
     );
+    crate::systemd::ready();
 }
