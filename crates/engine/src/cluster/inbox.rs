@@ -106,6 +106,7 @@ impl Cluster {
                 }
             }
             PeerWord::SlotFreed { node } => self.nodes.freed_elsewhere(&node),
+            PeerWord::ServicesRun { node, services } => self.nodes.end_marks(&node, &services),
             PeerWord::SessionMoved { tenant, session, epoch } => {
                 self.sessions.moved(tenant, session, epoch);
             }

@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 refusals!(Refusals: InvalidMessage, MessageTooLarge, InvalidLanguage, NotFound, Conflict,
     RateLimited, QuotaExceeded, JobCancelled, NoCapableNode, PreferredNodeNotCapable, AllNodesBusy, PreferredNodeBusy,
-    ModelNotAvailable, JobTimeout, Draining, SchedulerDependencyDown, InternalError);
+    ModelNotAvailable, NodeUnavailable, JobTimeout, Draining, SchedulerDependencyDown, InternalError);
 
 /// Hand in one utterance
 ///
@@ -145,6 +145,7 @@ fn never_sent(record: &JobRecord) -> Result<(), Refused> {
             | Code::AllNodesBusy
             | Code::PreferredNodeNotCapable
             | Code::PreferredNodeBusy
+            | Code::NodeUnavailable
             | Code::SchedulerDependencyDown),
         ) => Err(refused(code, "the same request was refused on another instance")),
         _ => Ok(()),
