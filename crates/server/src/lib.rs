@@ -1,7 +1,7 @@
 //! The scheduler of a real-time speech translation platform: the edge around the engine, and `serve`.
 //!
 //! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`site`] (names of web pages and hosts), [`permissions`] (who can read its secrets), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`),
-//! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
+//! [`listener`] with its [`workers`] and the budget of what is [`unfinished`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
 //! [`otlp`], [`telemetry`], and the commands [`token`], [`probe`] and [`operate`], which write with [`out`]. [`client`] is for programs that call a scheduler.
 //!
 //! It is a library, so that tests and the binary (`crates/lingua`) go through one door: [`serve`].
@@ -15,6 +15,7 @@ mod app;
 mod tls;
 mod listener;
 mod workers;
+mod unfinished;
 mod http;
 mod ws;
 mod peers;
@@ -144,7 +145,8 @@ async fn serve_on(
 ) {
     let part = if admin.is_some() { http::Part::WithoutAdmin } else { http::Part::All };
     let public = http::router(door.clone(), part);
-    let terms = listener::Terms { metrics: engine.metrics(), limits, tls };
+    let unfinished = unfinished::Budget::new(&limits, engine.metrics());
+    let terms = listener::Terms { metrics: engine.metrics(), limits, unfinished, tls };
     let (ending, _) = watch::channel(false);
     let drained = async {
         stop.await;

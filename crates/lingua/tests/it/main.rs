@@ -71,6 +71,7 @@ mod top;
 mod traces;
 mod traces_process;
 mod tutorial;
+mod unfinished;
 mod versions;
 
 /// Nodes and jobs on each kind of store.

@@ -265,8 +265,12 @@ options! {
         header_timeout_ms: u64 = 5_000, 100..=60_000;
         /// For those of the next one: a connection that asks for nothing for so long is closed.
         idle_timeout_ms: u64 = 15_000, 100..=3_600_000;
-        /// For the first message on a socket.
+        /// For a node to register or a client to open a session, from when its socket is open. Who has not is
+        /// closed, whatever else they say.
         handshake_timeout_ms: u64 = 10_000, 100..=60_000;
+        /// For a message on a socket or the body of a request to be whole, from its first byte: long enough for
+        /// the largest on a slow line.
+        message_timeout_ms: u64 = 30_000, 100..=3_600_000;
         /// Sockets that give no sign of life for so long are closed.
         silence_ms: u64 = 90_000, 1_000..=3_600_000;
         /// Bytes of one message of a client: a whole utterance fits, in base64 too.
@@ -276,9 +280,11 @@ options! {
         /// Bytes of one result of a node, as it comes; an attempt with a larger one has failed. Below what
         /// waits for one client at most, 8 MiB, so that no result costs its speaker the session.
         result_bytes: usize = base.1.max_result_bytes, 65_536..=7_340_032;
-        /// Messages a second from one client, and twice as many at once; more are read later.
+        /// Messages a second from one client, and twice as many at once; more are read later. A frame of less than
+        /// 1 KiB that continues a message counts as one too.
         session_messages_per_s: u32 = 200, 1..=100_000;
-        /// Messages a second from one node beyond those about its jobs; who sends more is let go.
+        /// Messages a second from one node beyond those about its jobs, such frames counted too; who sends more is
+        /// let go.
         node_messages_per_s: u32 = 2_000, 1..=100_000;
         /// Registrations of one node in a minute, and as many at once; more are refused. A node registers
         /// when it connects, and one whose network fails every other second still comes back.
@@ -289,6 +295,13 @@ options! {
         /// Jobs a second that one node names and that this instance has to look up in the store, 512 or
         /// more at once; more are refused. Enough for 256 slots in every heartbeat after a node moved.
         node_lookups_per_s: u32 = base.1.node_limits.lookups_per_s, 1..=10_000;
+        /// Memory for messages and bodies that are not whole yet, on all connections. A message for which there is no
+        /// room is read later, a body is refused.
+        unfinished_bytes: usize = 256 << 20, 1_048_576..=1_099_511_627_776;
+        /// From one address. Behind a load balancer all clients have the same.
+        unfinished_bytes_per_address: usize = 64 << 20, 1_048_576..=1_099_511_627_776;
+        /// Of one tenant.
+        unfinished_bytes_per_tenant: usize = 64 << 20, 1_048_576..=1_099_511_627_776;
         /// Sessions of this instance, those whose client is away for a moment counted.
         sessions: usize = base.1.sessions.total, 1..=1_000_000;
         /// Of one tenant.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::extract::ws::{Utf8Bytes, WebSocket};
 use bytes::Bytes;
 use lingua_core::outcome::Code;
 use lingua_engine::Engine;
@@ -19,10 +18,12 @@ use lingua_engine::sessions::words::{
     Action, Bye, Detail, FromClient, Line, LineEvent, Manner, ToClient,
 };
 use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::Visitor;
 use super::limits::{Offences, Rate};
 use super::outbound::{Close, End, Event, Wire};
+use super::socket::Socket;
 use crate::identity::{Caller, Role};
 use crate::listener::Peer;
 use crate::wire::session::framing::Framer;
@@ -46,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const MAX_UNSENT: usize = 8 << 20;
 
 /// Speaks with a client until its session has taken the line over.
-pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer, visitor: Visitor) {
+pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, visitor: Visitor) {
     let address = peer.address;
     let mut line = SessionLine::new(socket, engine.clone(), peer, visitor);
     let init = match line.handshake(address).await {
@@ -100,15 +101,15 @@ struct SessionLine {
 }
 
 impl SessionLine {
-    fn new(socket: WebSocket, engine: Engine, peer: Peer, visitor: Visitor) -> Self {
+    fn new(socket: Socket, engine: Engine, peer: Peer, visitor: Visitor) -> Self {
         let now = Instant::now();
         let limits = Arc::clone(&peer.limits);
         SessionLine {
-            engine,
             visitor,
             silence: Duration::from_millis(limits.silence_ms),
             handshake: Duration::from_millis(limits.handshake_timeout_ms),
-            wire: Wire::new(socket, peer, PATIENCE),
+            wire: Wire::new(socket, engine.clone(), peer, PATIENCE),
+            engine,
             session_id: String::new(),
             manner: None,
             codec: Codec::default(),
@@ -142,9 +143,11 @@ impl SessionLine {
                     Refusal::new(Code::InvalidMessage, "session_init comes first, as text")
                 }
                 Event::Due if by <= Instant::now() => {
+                    self.engine.metrics().limited("handshake_timeout_ms");
                     return Err(Bye::new(4002, "no session_init in time"));
                 }
-                Event::Due | Event::Alive | Event::Written => continue,
+                // How much a stranger may send is bounded, in frames of whatever size.
+                Event::Due | Event::Alive | Event::Frames(_) | Event::Written => continue,
                 Event::Ended(end) => return Err(bye_of(end)),
                 Event::Outgoing(never) => match never {},
             };
@@ -170,7 +173,7 @@ impl SessionLine {
             init.opening.tenant = tenant.clone();
         }
         self.visitor.note(Role::Session, Ok(()));
-        self.wire.is_known();
+        self.wire.is_known(Some(init.opening.tenant.clone()));
         Ok(init)
     }
 
@@ -187,7 +190,11 @@ impl SessionLine {
     fn hear(&mut self, bytes: usize) {
         let now = Instant::now();
         self.alive_at = now;
-        let cost = 1.0 + bytes as f64 / BYTES_PER_MESSAGE;
+        self.count(now, 1.0 + bytes as f64 / BYTES_PER_MESSAGE);
+    }
+
+    /// So many messages count, or frames as if they were.
+    fn count(&mut self, now: Instant, cost: f64) {
         let Some(wait) = self.rate.owe(now, cost) else { return };
         // Nothing is lost: what it sent waits where it is, and it is asked to send less.
         self.wire.pause_reading(now + wait);
@@ -337,6 +344,10 @@ impl Line for SessionLine {
                 Event::Binary(frame) => self.on_binary(frame),
                 Event::Alive => {
                     self.hear(0);
+                    None
+                }
+                Event::Frames(frames) => {
+                    self.count(Instant::now(), f64::from(frames));
                     None
                 }
                 Event::Outgoing(Some(mail)) => return Poll::Ready(LineEvent::Mail(mail)),

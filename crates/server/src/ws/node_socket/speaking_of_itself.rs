@@ -59,7 +59,7 @@ impl NodeSocket {
         let mut ack = String::new();
         node::register_ack(&registered, &mut ack);
         self.wire.send(ack);
-        self.wire.is_known();
+        self.wire.is_known(None);
         self.cancel_strangers(strangers.unwrap_or_default());
         self.present.connection = Some(registered.connection);
         if let Ok(strong) = &self.outbox {
