@@ -23,7 +23,7 @@ use serde_json::json;
 
 use crate::audit::Outcome;
 use crate::http::guard::Shown;
-use crate::identity::{Caller, Gate, Pass, Role};
+use crate::identity::{Caller, Gate, Pass, Role, Seat};
 use crate::listener::Peer;
 
 /// Read from the socket at once. The library clears the whole buffer before every read and keeps it
@@ -52,7 +52,7 @@ pub(crate) async fn node(
         Ok(upgrade) => upgrade,
         Err(rejection) => return not_a_socket(&rejection),
     };
-    let visitor = Visitor { pass: Pass::of_node(gate, &peer), shown };
+    let visitor = Visitor { pass: Pass::of_node(gate, &peer), shown, seat: None };
     peer.is_stranger(STRANGERS_BYTES);
     upgrade
         .max_message_size(peer.limits.node_message_bytes)
@@ -75,7 +75,7 @@ pub(crate) async fn session(
         Ok(upgrade) => upgrade,
         Err(rejection) => return not_a_socket(&rejection),
     };
-    let visitor = Visitor { pass: Pass::none(gate, peer.address), shown };
+    let visitor = Visitor { pass: Pass::none(gate, peer.address), shown, seat: None };
     peer.is_stranger(STRANGERS_BYTES);
     upgrade
         .max_message_size(peer.limits.session_message_bytes)
@@ -91,6 +91,8 @@ struct Visitor {
     pass: Pass,
     /// A token that came with the request.
     shown: Shown,
+    /// One of the sessions that its subject may have.
+    seat: Option<Seat>,
 }
 
 impl Visitor {
@@ -104,6 +106,14 @@ impl Visitor {
             audit.socket(&shown, address, role.as_str(), Err(refusal));
         }
         entered
+    }
+
+    /// Takes one of the sessions that the subject may have.
+    fn sit_down(&mut self, most: usize) -> Result<(), Refusal> {
+        if let Caller::Known(known) = self.pass.caller() {
+            self.seat = Some(self.pass.gate().subjects.seat(known, most)?);
+        }
+        Ok(())
     }
 
     fn may_be(&self, role: Role) -> Result<(), Refusal> {
