@@ -47,6 +47,7 @@ mod needs;
 mod no_oversell;
 mod observing;
 mod openapi;
+mod operating;
 mod paper_calls;
 mod randomness;
 mod restarts;
