@@ -41,6 +41,8 @@ pub(super) const LIMITS: [&str; 15] = [
     "node_lookups_per_s",
     "result_bytes",
     "audio_keep_bytes",
+    "job_watches",
+    "job_watches_per_tenant",
 ];
 pub(super) const CUTS: [&str; 6] =
     ["final", "pause", "max_duration", "max_bytes", "language_change", "close"];
