@@ -25,7 +25,7 @@ pub(super) const RESERVE: [&str; 12] = [
 pub(super) const STALE: [&str; 9] =
     ["ack", "started", "reject", "partial", "result", "late", "ended", "far", "moved"];
 pub(super) const GAPS: [&str; 4] = ["reacted", "debounced", "unnamed", "limited"];
-pub(super) const LIMITS: [&str; 15] = [
+pub(super) const LIMITS: [&str; 17] = [
     "jobs",
     "jobs_per_tenant",
     "jobs_per_tenant_per_s",
