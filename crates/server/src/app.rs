@@ -34,7 +34,7 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
     for stranger in strangers {
         tracing::warn!("{stranger}");
     }
-    protect_secrets(config);
+    protect_secrets(config, options);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -114,8 +114,12 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
     })
 }
 
-/// A dump of the memory would have tokens and speech in it, and others may read the files.
-fn protect_secrets(config: &Config) {
+/// A dump of the memory would have tokens and speech in it, and others may read the files. A file of the
+/// older scheduler may have a password in it that is meant.
+fn protect_secrets(config: &Config, options: &Serve) {
+    if options.settings.asked().file.is_none() {
+        crate::config::warn_of_older_file(std::path::Path::new("."));
+    }
     crate::permissions::warn_of_open_files(config);
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {

@@ -26,7 +26,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use crate::audit::Outcome;
 use crate::http::guard::Shown;
-use crate::identity::{Caller, Gate, Pass, Role};
+use crate::identity::{Caller, Gate, Pass, Role, Seat};
 use crate::listener::Peer;
 use inbound::Inbound;
 use socket::Socket;
@@ -54,7 +54,7 @@ pub(crate) async fn node(
     Extension(peer): Extension<Peer>,
     Extension(shown): Extension<Shown>,
 ) -> Response {
-    let visitor = Visitor { pass: Pass::of_node(gate, &peer), shown };
+    let visitor = Visitor { pass: Pass::of_node(gate, &peer), shown, seat: None };
     peer.is_stranger(STRANGERS_BYTES);
     upgrade.agree(move |stream| {
         let most = peer.limits.node_message_bytes;
@@ -72,7 +72,7 @@ pub(crate) async fn session(
     Extension(peer): Extension<Peer>,
     Extension(shown): Extension<Shown>,
 ) -> Response {
-    let visitor = Visitor { pass: Pass::none(gate, peer.address), shown };
+    let visitor = Visitor { pass: Pass::none(gate, peer.address), shown, seat: None };
     peer.is_stranger(STRANGERS_BYTES);
     upgrade.agree(move |stream| {
         let most = peer.limits.session_message_bytes;
@@ -97,6 +97,8 @@ struct Visitor {
     pass: Pass,
     /// A token that came with the request.
     shown: Shown,
+    /// One of the sessions that its subject may have.
+    seat: Option<Seat>,
 }
 
 impl Visitor {
@@ -110,6 +112,14 @@ impl Visitor {
             audit.socket(&shown, address, role.as_str(), Err(refusal));
         }
         entered
+    }
+
+    /// Takes one of the sessions that the subject may have.
+    fn sit_down(&mut self, most: usize) -> Result<(), Refusal> {
+        if let Caller::Known(known) = self.pass.caller() {
+            self.seat = Some(self.pass.gate().subjects.seat(known, most)?);
+        }
+        Ok(())
     }
 
     fn may_be(&self, role: Role) -> Result<(), Refusal> {

@@ -31,6 +31,8 @@ pub(super) const LIMITS: &[&str] = &[
     "jobs_per_tenant_per_s",
     "sessions",
     "sessions_per_tenant",
+    "sessions_per_subject",
+    "calls_per_subject_per_s",
     "connections_per_address",
     "session_messages_per_s",
     "node_messages_per_s",

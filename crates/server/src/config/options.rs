@@ -306,12 +306,17 @@ options! {
         sessions: usize = base.1.sessions.total, 1..=1_000_000;
         /// Of one tenant.
         sessions_per_tenant: usize = base.1.sessions.per_tenant, 1..=1_000_000;
+        /// Of one subject of a tenant: a user, or a program that speaks for many.
+        sessions_per_subject: usize = 1_000, 1..=1_000_000;
+        /// Calls a second of one subject, and as many at once; 0 for no limit. Nodes have limits of their own.
+        calls_per_subject_per_s: u32 = 1_000, 0..=1_000_000;
         /// Jobs of this instance that are open; new ones are refused beyond it, before it collapses.
         jobs: usize = base.1.admission.jobs, 1..=1_000_000;
         /// Of one tenant.
         jobs_per_tenant: usize = base.1.admission.jobs_per_tenant, 1..=1_000_000;
-        /// New jobs a second of one tenant, and as many at once; 0 for no limit.
-        jobs_per_tenant_per_s: u32 = base.1.admission.jobs_per_tenant_per_s, 0..=1_000_000;
+        /// New jobs a second of one tenant, and as many at once; 0 for no limit. Half of what an instance can do, so
+        /// that none of them has it alone.
+        jobs_per_tenant_per_s: u32 = 8_000, 0..=1_000_000;
         /// Jobs of other instances that callers wait for here (wait_ms), each once however many wait for it;
         /// more are refused. Each costs one word to every instance, and one back.
         job_watches: usize = base.1.watches.total, 1..=1_000_000;

@@ -58,7 +58,9 @@ pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, visitor: V
         Ok(init) => init,
         Err(refusal) => {
             line.tell(ToClient::Error { refusal: &refusal, details: &[] });
-            return Box::new(line).end(Bye::new(1008, refusal.detail)).await;
+            // Who has too many sessions may come again.
+            let code = if refusal.code == Code::QuotaExceeded { 1013 } else { 1008 };
+            return Box::new(line).end(Bye::new(code, refusal.detail)).await;
         }
     };
     line.codec = init.codec;
@@ -79,6 +81,8 @@ struct SessionLine {
     handshake: Duration,
     /// A connection without a message or pong for so long is dead.
     silence: Duration,
+    /// Sessions that one subject may have.
+    sessions_per_subject: usize,
     wire: Wire,
     /// Once the session is open.
     session_id: String,
@@ -108,6 +112,7 @@ impl SessionLine {
             visitor,
             silence: Duration::from_millis(limits.silence_ms),
             handshake: Duration::from_millis(limits.handshake_timeout_ms),
+            sessions_per_subject: limits.sessions_per_subject,
             wire: Wire::new(socket, engine.clone(), peer, PATIENCE),
             engine,
             session_id: String::new(),
@@ -171,6 +176,11 @@ impl SessionLine {
                 return Err(refusal);
             }
             init.opening.tenant = tenant.clone();
+        }
+        if let Err(refusal) = self.visitor.sit_down(self.sessions_per_subject) {
+            self.engine.metrics().limited("sessions_per_subject");
+            self.visitor.note(Role::Session, Err(&refusal));
+            return Err(refusal);
         }
         self.visitor.note(Role::Session, Ok(()));
         self.wire.is_known(Some(init.opening.tenant.clone()));
