@@ -65,6 +65,9 @@ fn who_did_what_stands_there_over_rotation_and_restart_and_no_line_can_be_change
     assert_eq!(place.ask("POST", "/v1/node/register", Some(&node), &registered), 200);
     assert_eq!(place.ask("POST", "/api/v1/nodes/node-1/drain", Some(&admin), &json!({})), 200);
     assert_eq!(place.ask("POST", "/api/v1/nodes/node-9/block", Some(&admin), &json!({})), 404);
+    let job = "/v1/job/0000000000000000000000000a";
+    assert_eq!(place.ask("DELETE", job, Some(&admin), &Value::Null), 404);
+    assert_eq!(place.ask("DELETE", job, Some(&session), &Value::Null), 404);
     let revoked = json!({"jti": "session-9"});
     assert_eq!(place.ask("POST", "/api/v1/revocations", Some(&admin), &revoked), 200);
     assert_eq!(place.ask("GET", "/api/v1/stats", Some("no.token.atall"), &Value::Null), 401);
@@ -84,6 +87,9 @@ fn who_did_what_stands_there_over_rotation_and_restart_and_no_line_can_be_change
     let who = json!({"role": "admin", "subject": "ops", "jti": "admin-1", "address": "127.0.0.1"});
     assert_eq!(drain["who"], who);
     assert_eq!(find("node.block")["outcome"], "NOT_FOUND");
+    let cancels = first.iter().filter(|line| line["what"] == "job.cancel");
+    let cancels: Vec<_> = cancels.map(|line| (&line["who"]["subject"], &line["outcome"])).collect();
+    assert_eq!(cancels, [(&json!("ops"), &json!("NOT_FOUND"))], "an administrator's alone");
     assert_eq!(find("token.revoke")["about"], "jti:session-9");
     let refused = first.iter().find(|line| line["outcome"] == "refused.other_role").unwrap();
     assert_eq!(
@@ -93,7 +99,11 @@ fn who_did_what_stands_there_over_rotation_and_restart_and_no_line_can_be_change
     assert_eq!(refused["about"], "GET /api/v1/stats");
     let uses = first.iter().filter(|line| line["what"] == "token.use");
     let uses: Vec<&Value> = uses.map(|line| &line["who"]["jti"]).collect();
-    assert_eq!(uses, ["node-token-1", "admin-1"], "each once, however often it is used");
+    assert_eq!(
+        uses,
+        ["node-token-1", "admin-1", "session-1"],
+        "each once, however often it is used"
+    );
 
     let old = place.keys.directory.path().join("audit.log.1");
     std::fs::rename(&place.file, &old).unwrap();
