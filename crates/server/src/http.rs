@@ -48,7 +48,7 @@ fn routes() -> Vec<Route> {
     vec![
         post("/v1/dispatch/f2f", SESSION, dispatch::f2f),
         get("/v1/job/{job_id}", READERS, jobs::view),
-        delete("/v1/job/{job_id}", SESSION, jobs::cancel),
+        delete("/v1/job/{job_id}", CANCELLERS, jobs::cancel),
         post("/v1/audio", SESSION, audio::keep),
         get("/v1/audio/{ref}", SESSION, audio::fetch),
         get("/v1/languages", SESSION, languages::languages),
@@ -183,6 +183,9 @@ const NODE: Who = Who::These(&[Role::Node]);
 const ADMIN: Who = Who::These(&[Role::Admin]);
 /// A tenant's jobs are also an administrator's to follow, without what was said.
 const READERS: Who = Who::These(&[Role::Session, Role::Admin]);
+
+/// Who may give a tenant's jobs up; an administrator those of every tenant.
+const CANCELLERS: Who = Who::These(&[Role::Session, Role::Admin]);
 
 /// What the handlers share.
 #[derive(Clone)]

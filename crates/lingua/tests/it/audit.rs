@@ -55,6 +55,24 @@ impl Place {
 }
 
 #[test]
+fn a_job_that_an_administrator_cancels_stands_there_and_one_of_its_owner_does_not() {
+    let mut place = Place::start(None);
+    let admin = place.keys.admin("ops", "admin-1");
+    let session = place.keys.session("acme", "session-1");
+    let job = "/v1/job/0000000000000000000000000a";
+    assert_eq!(place.ask("DELETE", job, Some(&session), &Value::Null), 404);
+    assert_eq!(place.ask("DELETE", job, Some(&admin), &Value::Null), 404);
+    place.stop();
+    let all = lines(&place.file);
+    let cancels: Vec<_> = all.iter().filter(|line| line["what"] == "job.cancel").collect();
+    assert_eq!(cancels.len(), 1, "{cancels:?}");
+    assert_eq!(
+        (&cancels[0]["outcome"], &cancels[0]["who"]["subject"]),
+        (&json!("NOT_FOUND"), &json!("ops"))
+    );
+}
+
+#[test]
 fn who_did_what_stands_there_over_rotation_and_restart_and_no_line_can_be_changed() {
     let mut place = Place::start(None);
     let admin = place.keys.admin("ops", "admin-1");
@@ -93,7 +111,11 @@ fn who_did_what_stands_there_over_rotation_and_restart_and_no_line_can_be_change
     assert_eq!(refused["about"], "GET /api/v1/stats");
     let uses = first.iter().filter(|line| line["what"] == "token.use");
     let uses: Vec<&Value> = uses.map(|line| &line["who"]["jti"]).collect();
-    assert_eq!(uses, ["node-token-1", "admin-1"], "each once, however often it is used");
+    assert_eq!(
+        uses,
+        ["node-token-1", "admin-1", "session-1"],
+        "each once, however often it is used"
+    );
 
     let old = place.keys.directory.path().join("audit.log.1");
     std::fs::rename(&place.file, &old).unwrap();

@@ -114,7 +114,7 @@ impl Guard {
 
     /// An administrator's orders are written down.
     fn may_act(&self, caller: &Caller, request: &mut Request) {
-        if self.who.is_admin() {
+        if matches!(self.who, Who::These(roles) if roles.contains(&Role::Admin)) {
             let address = request.extensions().get::<Peer>().map(|peer| peer.address);
             let (gate, caller) = (Arc::clone(&self.gate), caller.clone());
             request.extensions_mut().insert(Actor { gate, caller, address });

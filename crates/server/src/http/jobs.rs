@@ -19,6 +19,7 @@ use super::Door;
 use super::body::{NODE_BODY_BYTES, Unread};
 use super::error::{Answer, Refused, not_found, refusals, refused};
 use super::query::{Params, Segment, named};
+use crate::audit::Actor;
 use crate::identity::Caller;
 use crate::peers::ask::is_a_question;
 use crate::wire::http::job::{Cancelled, JobBody};
@@ -124,9 +125,19 @@ pub(crate) async fn of_this_one(
 pub(crate) async fn cancel(
     State(engine): State<Engine>,
     Extension(caller): Extension<Caller>,
+    Extension(actor): Extension<Actor>,
     segment: Segment,
 ) -> Answer<Json<Cancelled>> {
     let id: JobId = named("job_id", segment)?;
+    let cancelled = give_up(&engine, &caller, id).await;
+    // Those who handed it in do so all the time.
+    if caller.is_admin() {
+        actor.did("job.cancel", &id.to_string(), &cancelled);
+    }
+    cancelled
+}
+
+async fn give_up(engine: &Engine, caller: &Caller, id: JobId) -> Answer<Json<Cancelled>> {
     if let Some(job) = engine.jobs.job(&id).filter(|job| caller.may_see(job.session.tenant())) {
         job.cancel("caller");
         let view = job.ended_within(CANCEL_WITHIN).await;
@@ -134,7 +145,7 @@ pub(crate) async fn cancel(
             return Ok(Json(Cancelled { ok: true, state: view.state.as_str() }));
         }
     }
-    let record = known(&engine, &caller, &id).await?;
+    let record = known(engine, caller, &id).await?;
     if !record.state.is_terminal() {
         let other = "another instance looks after this job; cancel it there";
         return Err(refused(Code::Conflict, other));
