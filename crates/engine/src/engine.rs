@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lingua_core::JobId;
 use lingua_store::owners::Task;
 use lingua_store::{Backend, Clock, Instance, Status};
 use parking_lot::Mutex;
@@ -229,6 +230,11 @@ impl Engine {
     /// Under which name.
     pub fn instance(&self) -> &Instance {
         &self.shared.instance
+    }
+
+    /// The id under which nodes know a job, and back.
+    pub(crate) fn masked(&self, job: JobId) -> JobId {
+        self.shared.secret.masked(job)
     }
 
     /// The fleet as this instance sees it.

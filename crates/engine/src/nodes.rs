@@ -1,6 +1,7 @@
 //! The nodes that are connected to this instance: their life, their records, their word about jobs.
 //!
 //! - `state`: one node. `breaker`, `trust`: what it gets after failures and successes.
+//! - `failures`: the last attempts that failed on it.
 //! - `elsewhere`: nodes whose connection another instance has.
 //! - `records`: keeping the store's record of it true.
 //! - `reports`: what it says about jobs, fenced before it has any effect.
@@ -11,12 +12,14 @@
 
 mod breaker;
 mod elsewhere;
+mod failures;
 mod records;
 mod reports;
 mod state;
 mod trust;
 
 pub use breaker::BreakerView;
+pub use failures::NodeFailure;
 pub use lingua_store::nodes::Order;
 pub(crate) use records::FORGET_AFTER;
 pub use reports::Heard;

@@ -74,7 +74,8 @@ impl FakeNode {
     /// Connects, registers, and from then on answers jobs. A refusal is a [`ConnectError`].
     pub async fn connect(options: NodeOptions) -> anyhow::Result<Self> {
         options.behaviour.check()?;
-        let (link, registration) = establish(&options, options.node_id.as_deref()).await?;
+        let (link, registration) =
+            establish(&options, options.node_id.as_deref(), Some(&[])).await?;
         let shared = Arc::new(Shared::new(options.log_capacity, options.journal.clone()));
         let (orders, told) = mpsc::channel(ORDERS);
         let worker = Worker::new(options, &registration, Arc::clone(&shared));
@@ -84,7 +85,7 @@ impl FakeNode {
 
     /// Connects and registers, and from then on does what its test says.
     pub async fn scripted(options: NodeOptions) -> anyhow::Result<ScriptedNode> {
-        let (link, registration) = establish(&options, options.node_id.as_deref()).await?;
+        let (link, registration) = establish(&options, options.node_id.as_deref(), None).await?;
         Ok(ScriptedNode::start(options, link, Some(registration)))
     }
 
@@ -215,11 +216,12 @@ async fn dial(options: &NodeOptions) -> anyhow::Result<Link> {
 async fn establish(
     options: &NodeOptions,
     node_id: Option<&str>,
+    running: Option<&[(String, u64)]>,
 ) -> anyhow::Result<(Link, Registration)> {
     let limit = options.persistence.handshake_limit;
     let registered = async {
         let mut link = dial(options).await?;
-        link.send_json(&messages::register(options, node_id));
+        link.send_json(&messages::register(options, node_id, running));
         let answer = link.answer().await.context("the registration")?;
         Ok((link, Registration::read(answer)?))
     };

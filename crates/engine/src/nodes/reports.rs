@@ -104,6 +104,7 @@ impl Nodes {
                     // Whoever has the job sees how it ended; this instance sees how the node does.
                     let changed = match &result {
                         NodeResult::Failure { code, .. } => {
+                            inner.failures.note(self.shared.clock.now().as_millis(), job, code);
                             is_fault(code) && inner.failure(Instant::now())
                         }
                         _ => inner.success(&self.shared.settings),

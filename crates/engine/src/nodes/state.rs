@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::breaker::{self, Breaker};
+use super::failures::RecentFailures;
 use super::trust::Trust;
 use super::{NodeDetail, Supports};
 use crate::cluster::remote::{Ears, Outbox, There};
@@ -73,6 +74,7 @@ pub(crate) struct Inner {
     pub detail: Arc<NodeDetail>,
     pub done: u64,
     pub failed: u64,
+    pub failures: RecentFailures,
     /// How many jobs had ended when it was last looked whether it rests, and when that was.
     pub rested: (u64, Instant),
     /// When it lost its connection.
@@ -320,6 +322,7 @@ impl Inner {
             detail: Arc::default(),
             done: 0,
             failed: 0,
+            failures: RecentFailures::default(),
             rested: (0, now),
             gone_at: Some(now),
             elsewhere: None,

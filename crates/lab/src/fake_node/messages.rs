@@ -12,8 +12,12 @@ pub(super) struct Load {
     pub draining: bool,
 }
 
-/// `node_register`
-pub(super) fn register(options: &NodeOptions, node_id: Option<&str>) -> Value {
+/// `node_register`. `running` is what the node still works on; `None` leaves it to its test to say so.
+pub(super) fn register(
+    options: &NodeOptions,
+    node_id: Option<&str>,
+    running: Option<&[(String, u64)]>,
+) -> Value {
     let mut message = json!({
         "type": "node_register",
         "node_id": node_id,
@@ -44,6 +48,9 @@ pub(super) fn register(options: &NodeOptions, node_id: Option<&str>) -> Value {
         fields.insert("supports".to_owned(), json!(options.supports));
         if let Some(max) = options.max_concurrent_jobs {
             fields.insert("max_concurrent_jobs".to_owned(), json!(max));
+        }
+        if let Some(running) = running.filter(|_| options.report_running) {
+            fields.insert("running".to_owned(), named(running));
         }
     }
     if let Some(token) = &options.token {
@@ -82,13 +89,17 @@ pub(super) fn heartbeat(
         let health = if load.draining { "draining" } else { "ready" };
         fields.insert("health".to_owned(), json!(health));
         if options.report_running {
-            let job = |(job_id, attempt_id): &(String, u64)| json!({ "job_id": job_id, "attempt_id": attempt_id });
-            fields.insert("running".to_owned(), load.running.iter().map(job).collect());
+            fields.insert("running".to_owned(), named(&load.running));
         }
     }
     merge(&mut message, &options.heartbeat_overrides);
     merge(&mut message, extra);
     message
+}
+
+fn named(running: &[(String, u64)]) -> Value {
+    let job = |(job_id, attempt_id): &(String, u64)| json!({ "job_id": job_id, "attempt_id": attempt_id });
+    running.iter().map(job).collect()
 }
 
 /// Puts `over` over `base`: objects merge, `Null` as a whole changes nothing, anything else
@@ -202,8 +213,8 @@ mod tests {
     #[test]
     fn an_old_agent_sends_no_field_that_is_newer_than_it() {
         let options = NodeOptions::default().old_agent();
-        let message = register(&options, Some("old"));
-        for new in ["supports", "max_concurrent_jobs", "token"] {
+        let message = register(&options, Some("old"), Some(&[]));
+        for new in ["supports", "max_concurrent_jobs", "token", "running"] {
             assert!(message.get(new).is_none(), "{new}: {message}");
         }
         assert!(message["language_capabilities"].get("nmt_pairs").is_none());
@@ -217,12 +228,22 @@ mod tests {
     }
 
     #[test]
+    fn a_current_node_says_what_it_runs_when_it_registers() {
+        let options = NodeOptions::default();
+        assert_eq!(register(&options, Some("n"), Some(&[]))["running"], json!([]));
+        let message = register(&options, Some("n"), Some(&[("j".to_owned(), 2)]));
+        assert_eq!(message["running"], json!([{ "job_id": "j", "attempt_id": 2 }]));
+        let quiet = NodeOptions { report_running: false, ..NodeOptions::default() };
+        assert!(register(&quiet, Some("n"), Some(&[])).get("running").is_none());
+    }
+
+    #[test]
     fn a_test_can_put_anything_over_a_message() {
         let mut options = NodeOptions::default()
             .register_with(json!({ "node_id": 7, "language_capabilities": { "nmt_pairs": [] } }));
         options.installed_services = Some(json!("nonsense"));
         options.heartbeat_overrides = json!({ "resource_usage": { "cpu_percent": 99.0 } });
-        let message = register(&options, Some("n"));
+        let message = register(&options, Some("n"), None);
         assert_eq!(message["node_id"], 7);
         assert_eq!(message["installed_services"], "nonsense");
         assert_eq!(message["language_capabilities"]["nmt_pairs"], json!([]));

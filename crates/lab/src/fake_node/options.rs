@@ -38,7 +38,7 @@ pub struct NodeOptions {
     pub accept_public_jobs: bool,
     /// When it reports.
     pub heartbeats: Heartbeats,
-    /// Whether its heartbeats list the jobs it works on.
+    /// Whether its registration and its heartbeats list the jobs it works on.
     pub report_running: bool,
     /// Speaks as agents did before `supports`: no ack, no limit, no list of running jobs, services
     /// in the spellings found in the field, a heartbeat every 15 s. A job it knows already is

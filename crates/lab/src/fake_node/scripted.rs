@@ -94,7 +94,7 @@ impl ScriptedNode {
 
     /// Registers, on a connection that is not registered yet.
     pub async fn register(&mut self) -> anyhow::Result<&Registration> {
-        self.send(messages::register(&self.options, self.options.node_id.as_deref())).await?;
+        self.send(messages::register(&self.options, self.options.node_id.as_deref(), None)).await?;
         let answer = self.next().await?;
         let registration = Registration::read(answer.message)?;
         Ok(self.registration.insert(registration))

@@ -241,9 +241,7 @@ impl Worker {
 
     /// Sends a heartbeat, and once more the results that were not acked since the last but one.
     fn report(&mut self, link: &mut Link, extra: &Value) {
-        let name = |job: &Job| (job.ids.job_id.to_string(), job.ids.attempt_id);
-        let load =
-            Load { running: self.running.iter().map(name).collect(), draining: self.draining };
+        let load = Load { running: self.listed(), draining: self.draining };
         link.send_json(&messages::heartbeat(&self.options, Some(&self.node_id), &load, extra));
         self.repeat_results(link, self.heartbeats_sent);
         self.heartbeats_sent += 1;
@@ -252,6 +250,12 @@ impl Worker {
             // Nodes that were started together do not report together for ever.
             Instant::now() + every.mul_f64(rand::random_range(0.9..=1.0))
         });
+    }
+
+    /// What it works on.
+    fn listed(&self) -> Vec<(String, u64)> {
+        let name = |job: &Job| (job.ids.job_id.to_string(), job.ids.attempt_id);
+        self.running.iter().map(name).collect()
     }
 
     /// Sends again what was sent before that many heartbeats and is not acked.
@@ -302,7 +306,8 @@ impl Worker {
                     Some(Told::Crash | Told::Heartbeat(_)) => {}
                 },
             }
-            match establish(&self.options, Some(&self.node_id)).await {
+            let running = self.listed();
+            match establish(&self.options, Some(&self.node_id), Some(&running)).await {
                 Ok((mut link, registration)) => {
                     self.registered(&registration);
                     self.resume(&mut link);

@@ -45,6 +45,7 @@ mod needs;
 mod no_oversell;
 mod observing;
 mod openapi;
+mod owners;
 mod randomness;
 mod revocations;
 mod rolling;
