@@ -6,7 +6,7 @@
 //! mistake in the one is not repeated in the other.
 //!
 //! Many nodes fit in a process: each is one task with one timer and small buffers. In reading order:
-//! `options` and `behaviour` say what a node is, `messages` and `wire` what it says, `jobs` its memory, `worker` its work, `stats` what it can be asked, `scripted` the
+//! `options` and `behaviour` say what a node is, `existing` what agents in the field do besides, `messages` and `wire` what it says, `jobs` its memory, `worker` its work, `stats` what it can be asked, `scripted` the
 //! other kind.
 
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 mod behaviour;
+mod existing;
 mod jobs;
 mod messages;
 mod options;
@@ -31,6 +32,7 @@ mod worker;
 pub use crate::closed::Closed;
 pub use crate::link::ConnectError;
 pub use behaviour::{Behaviour, Latency};
+pub use existing::ExistingAgent;
 pub use options::{Heartbeats, NmtPairs, NodeOptions, SUPPORTS};
 pub use scripted::{Received, ScriptedNode};
 pub use stats::{JobEvent, LogEntry, NodeStats};
@@ -74,8 +76,9 @@ impl FakeNode {
     /// Connects, registers, and from then on answers jobs. A refusal is a [`ConnectError`].
     pub async fn connect(options: NodeOptions) -> anyhow::Result<Self> {
         options.behaviour.check()?;
+        let starting = options.starts_before_services();
         let (link, registration) =
-            establish(&options, options.node_id.as_deref(), Some(&[])).await?;
+            establish(&options, options.node_id.as_deref(), starting, Some(&[])).await?;
         let shared = Arc::new(Shared::new(options.log_capacity, options.journal.clone()));
         let (orders, told) = mpsc::channel(ORDERS);
         let worker = Worker::new(options, &registration, Arc::clone(&shared));
@@ -85,7 +88,9 @@ impl FakeNode {
 
     /// Connects and registers, and from then on does what its test says.
     pub async fn scripted(options: NodeOptions) -> anyhow::Result<ScriptedNode> {
-        let (link, registration) = establish(&options, options.node_id.as_deref(), None).await?;
+        let starting = options.starts_before_services();
+        let (link, registration) =
+            establish(&options, options.node_id.as_deref(), starting, None).await?;
         Ok(ScriptedNode::start(options, link, Some(registration)))
     }
 
@@ -212,18 +217,28 @@ async fn dial(options: &NodeOptions) -> anyhow::Result<Link> {
     Link::dial(&to).await.context("a node does not connect")
 }
 
-/// Connects and registers.
+/// Connects and registers; `starting` while none of its services runs.
 async fn establish(
     options: &NodeOptions,
     node_id: Option<&str>,
+    starting: bool,
     running: Option<&[(String, u64)]>,
 ) -> anyhow::Result<(Link, Registration)> {
     let limit = options.persistence.handshake_limit;
     let registered = async {
         let mut link = dial(options).await?;
-        link.send_json(&messages::register(options, node_id, running));
-        let answer = link.answer().await.context("the registration")?;
-        Ok((link, Registration::read(answer)?))
+        let mut message = messages::register(options, node_id, starting);
+        if let Some(running) = running {
+            messages::say_running(&mut message, options, running);
+        }
+        link.send_json(&message);
+        loop {
+            let answer = link.answer().await.context("the registration")?;
+            // An existing agent ignores errors, and waits for its answer or for the close.
+            if !(options.old_agent && answer["type"] == "error") {
+                return Ok((link, Registration::read(answer)?));
+            }
+        }
     };
     let registered = timeout(limit, registered).await;
     registered.with_context(|| format!("not registered within {limit:?}"))?

@@ -3,9 +3,13 @@
 //!
 //! - `talk`: those who open a session, or a node's socket, and then say what nobody should.
 //! - `sockets`: those who only hold or begin connections.
+//! - `unfinished`: those who begin messages and bodies and do not end them.
+//!
+//! A new kind is a variant of [`Malice`], a line each in `all` and `about`, and an arm in `act`.
 
 mod sockets;
 mod talk;
+mod unfinished;
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -51,13 +55,35 @@ pub enum Malice {
     ManySlots,
     /// Nodes that say again and again that they know 64,000 languages.
     ManyLanguages,
+    /// Begins HTTP/2 on many connections and says nothing more.
+    Http2 {
+        /// How many.
+        count: u32,
+    },
+    /// Opens sockets of nodes that never register and send a heartbeat now and then.
+    Unregistered {
+        /// How many.
+        count: u32,
+    },
+    /// Sends one message in empty frames without end, as fast as it can.
+    EmptyFrames,
+    /// Opens sessions and sends the largest message but for its last byte, then only pongs.
+    UnfinishedMessages {
+        /// How many.
+        count: u32,
+    },
+    /// Sends the largest body but for its last byte.
+    UnfinishedBodies {
+        /// How many.
+        count: u32,
+    },
 }
 
 impl Malice {
     /// One of each; so many sockets of one that holds them.
-    pub fn all(sockets: u32) -> [Malice; 12] {
+    pub fn all(sockets: u32) -> Vec<Malice> {
         let few = sockets.div_ceil(50);
-        [
+        vec![
             Malice::NeverReads,
             Malice::Floods,
             Malice::Requests,
@@ -70,44 +96,46 @@ impl Malice {
             Malice::DribblesHandshake { count: few },
             Malice::ManySlots,
             Malice::ManyLanguages,
+            Malice::Http2 { count: few },
+            Malice::Unregistered { count: few },
+            Malice::EmptyFrames,
+            Malice::UnfinishedMessages { count: few },
+            Malice::UnfinishedBodies { count: few },
         ]
     }
 
     /// In a few words.
     pub fn name(self) -> &'static str {
-        match self {
-            Malice::NeverReads => "never reads",
-            Malice::Floods => "floods a socket",
-            Malice::Requests => "floods with requests",
-            Malice::Giants => "sends giants",
-            Malice::Nested => "nests deeply",
-            Malice::Endless => "speaks without end",
-            Malice::ManySockets { .. } => "opens sockets",
-            Malice::Idle { .. } => "holds idle sessions",
-            Malice::DribblesHeaders { .. } => "dribbles headers",
-            Malice::DribblesHandshake { .. } => "dribbles its opening",
-            Malice::ManySlots => "claims slots",
-            Malice::ManyLanguages => "claims languages",
-        }
+        self.about().0
     }
 
     /// Where it comes from, unless it comes from many addresses.
     fn address(self) -> IpAddr {
-        let last = match self {
-            Malice::NeverReads => 101,
-            Malice::Floods => 102,
-            Malice::Requests => 103,
-            Malice::Giants => 104,
-            Malice::Nested => 105,
-            Malice::Endless => 106,
-            Malice::ManySockets { .. } => 107,
-            Malice::Idle { .. } => 108,
-            Malice::DribblesHeaders { .. } => 109,
-            Malice::DribblesHandshake { .. } => 110,
-            // Simulated nodes come from where the system puts them.
-            Malice::ManySlots | Malice::ManyLanguages => 1,
-        };
-        IpAddr::from([127, 0, 0, last])
+        IpAddr::from([127, 0, 0, self.about().1])
+    }
+
+    /// Its name, and the last part of its own loopback address. Simulated nodes come from where the
+    /// system puts them.
+    fn about(self) -> (&'static str, u8) {
+        match self {
+            Malice::NeverReads => ("never reads", 101),
+            Malice::Floods => ("floods a socket", 102),
+            Malice::Requests => ("floods with requests", 103),
+            Malice::Giants => ("sends giants", 104),
+            Malice::Nested => ("nests deeply", 105),
+            Malice::Endless => ("speaks without end", 106),
+            Malice::ManySockets { .. } => ("opens sockets", 107),
+            Malice::Idle { .. } => ("holds idle sessions", 108),
+            Malice::DribblesHeaders { .. } => ("dribbles headers", 109),
+            Malice::DribblesHandshake { .. } => ("dribbles its opening", 110),
+            Malice::ManySlots => ("claims slots", 1),
+            Malice::ManyLanguages => ("claims languages", 1),
+            Malice::Http2 { .. } => ("begins HTTP/2", 111),
+            Malice::Unregistered { .. } => ("never registers", 112),
+            Malice::EmptyFrames => ("sends empty frames", 113),
+            Malice::UnfinishedMessages { .. } => ("ends no message", 114),
+            Malice::UnfinishedBodies { .. } => ("ends no body", 115),
+        }
     }
 }
 
@@ -174,9 +202,16 @@ async fn act(malice: Malice, target: SocketAddr, place: &Place) -> anyhow::Resul
         Malice::DribblesHandshake { count } => {
             sockets::dribble(from, target, count, true, place).await
         }
+        Malice::Http2 { count } => sockets::http2(from, target, count, place).await,
+        Malice::Unregistered { count } => sockets::unregistered(from, target, count, place).await,
+        Malice::UnfinishedMessages { count } => {
+            unfinished::messages(from, target, count, place).await
+        }
+        Malice::UnfinishedBodies { count } => unfinished::bodies(from, target, count, place).await,
         _ => {
             place.send_replace(true);
             match malice {
+                Malice::EmptyFrames => unfinished::empty_frames(from, target).await,
                 Malice::Requests => sockets::request(from, target).await,
                 Malice::ManySlots | Malice::ManyLanguages => talk::nodes(malice, target).await,
                 _ => talk::session(malice, from, target).await,

@@ -264,9 +264,11 @@ fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
 
 /// Connects, without a word.
 async fn dial(options: &SpeakerOptions) -> anyhow::Result<Link> {
+    let page = options.page.iter().map(|page| ("origin".to_owned(), page.clone()));
+    let headers: Vec<_> = options.headers.iter().cloned().chain(page).collect();
     let to = Dial {
         url: &options.url,
-        headers: &options.headers,
+        headers: &headers,
         from: options.from,
         tls: options.tls.as_ref(),
         read_buffer_bytes: options.read_buffer_bytes,

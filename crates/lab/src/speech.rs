@@ -12,4 +12,5 @@ pub mod signal;
 pub mod wav;
 
 pub use mark::{Digest, Echo, Mark};
+pub(crate) use signal::millis_of;
 pub use signal::{Codec, Signal};

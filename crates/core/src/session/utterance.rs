@@ -98,6 +98,12 @@ impl CutReason {
         !matches!(self, CutReason::MaxDuration | CutReason::MaxBytes)
     }
 
+    /// Whether the turn ended although the speaker did not say so. Existing agents work on a turn
+    /// only when they are told that it ended, so whatever ends one is told as one of the two.
+    pub fn ends_turn_by_itself(self) -> bool {
+        self.ends_turn() && self != CutReason::Manual
+    }
+
     /// Milliseconds of silence the node puts behind the speech.
     pub fn padding_ms(self) -> u32 {
         match self {
@@ -292,6 +298,24 @@ mod tests {
             ["aa", "ab", "af", "am", "ar", "as", "ay", "az", "ba"].map(|t| route("en", t)).into();
         assert_eq!(Routes::new(many.clone()), Err(RoutesError::TooMany(9)));
         assert_eq!(Routes::new(&many[..8]).unwrap().lanes(), 8);
+    }
+
+    #[test]
+    fn whatever_ends_a_turn_is_told_to_nodes_as_one_of_two_reasons() {
+        for (reason, ends, by_itself) in [
+            (CutReason::Manual, true, false),
+            (CutReason::Pause, true, true),
+            (CutReason::LanguageChange, true, true),
+            (CutReason::Close, true, true),
+            (CutReason::MaxDuration, false, false),
+            (CutReason::MaxBytes, false, false),
+        ] {
+            assert_eq!(
+                (reason.ends_turn(), reason.ends_turn_by_itself()),
+                (ends, by_itself),
+                "{reason:?}"
+            );
+        }
     }
 
     #[test]

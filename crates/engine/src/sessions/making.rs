@@ -391,7 +391,7 @@ impl Actor {
             context_text: self.sentences.before(route),
             padding_ms: Some(utterance.padding_ms().into()),
             manual_cut: utterance.reason == CutReason::Manual,
-            timeout_cut: utterance.reason == CutReason::Pause,
+            timeout_cut: utterance.reason.ends_turn_by_itself(),
             max_duration_cut: utterance.reason == CutReason::MaxDuration,
         };
         JobSpec {

@@ -39,6 +39,8 @@ pub struct Behaviour {
     pub partials: bool,
     /// Whether it sends a `job_progress` on the way.
     pub progress: bool,
+    /// What it recognises in every job; without it, a text that tells which utterance it is.
+    pub says: Option<String>,
     /// How much speech comes with a result, in bytes before base64, rounded up to a multiple of 3.
     pub tts_audio_bytes: usize,
     /// The same seed, name and jobs in the same order give the same run.
@@ -78,6 +80,8 @@ pub(super) enum Fate {
     Reject,
     ModelMissing,
     NeverAnswer,
+    /// Is worked on, and what comes of it is told to nobody.
+    Swallow,
     Crash,
 }
 
@@ -104,6 +108,7 @@ impl Default for Behaviour {
             started: false,
             partials: false,
             progress: false,
+            says: None,
             tts_audio_bytes: 0,
             seed: 0,
         }

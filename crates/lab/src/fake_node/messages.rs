@@ -5,19 +5,23 @@ use serde_json::{Map, Value, json};
 use super::options::{NmtPairs, NodeOptions};
 use crate::clock::epoch_ms;
 
+/// Types of services; a current node has the first four.
+const ALL_KINDS: [&str; 5] = ["asr", "nmt", "tts", "semantic", "tone"];
+
+/// Memory that a node's services take.
+const MEMORY_PERCENT: f64 = 40.0;
+
 /// How busy a node is, as a heartbeat tells it.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     pub running: Vec<(String, u64)>,
     pub draining: bool,
+    /// None of its services runs yet.
+    pub starting: bool,
 }
 
-/// `node_register`. `running` is what the node still works on; `None` leaves it to its test to say so.
-pub(super) fn register(
-    options: &NodeOptions,
-    node_id: Option<&str>,
-    running: Option<&[(String, u64)]>,
-) -> Value {
+/// `node_register`; `starting` while none of its services runs.
+pub(super) fn register(options: &NodeOptions, node_id: Option<&str>, starting: bool) -> Value {
     let mut message = json!({
         "type": "node_register",
         "node_id": node_id,
@@ -30,8 +34,8 @@ pub(super) fn register(
             "gpus": [{ "name": "NVIDIA GeForce RTX 4060", "memory_gb": 7.99 }],
         },
         "installed_models": models(options),
-        "installed_services": services(options),
-        "capability_by_type": capabilities(options),
+        "installed_services": services(options, starting),
+        "capability_by_type": capabilities(options, starting),
         "features_supported": {
             "emotion_detection": false,
             "voice_style_detection": false,
@@ -41,7 +45,7 @@ pub(super) fn register(
             "persona_adaptation": false,
         },
         "accept_public_jobs": options.accept_public_jobs,
-        "language_capabilities": language_capabilities(options),
+        "language_capabilities": language_capabilities(options, starting),
     });
     let fields = fields_of(&mut message);
     if !options.old_agent {
@@ -49,15 +53,19 @@ pub(super) fn register(
         if let Some(max) = options.max_concurrent_jobs {
             fields.insert("max_concurrent_jobs".to_owned(), json!(max));
         }
-        if let Some(running) = running.filter(|_| options.report_running) {
-            fields.insert("running".to_owned(), named(running));
-        }
     }
     if let Some(token) = &options.token {
         fields.insert("token".to_owned(), json!(token));
     }
     merge(&mut message, &options.register_overrides);
     message
+}
+
+/// Adds to a `node_register` what a current node still works on, unless its test said so already.
+pub(super) fn say_running(message: &mut Value, options: &NodeOptions, running: &[(String, u64)]) {
+    if options.report_running && !options.old_agent {
+        fields_of(message).entry("running").or_insert_with(|| named(running));
+    }
 }
 
 /// `node_heartbeat`; `extra` has the last word.
@@ -74,17 +82,24 @@ pub(super) fn heartbeat(
         "resource_usage": {
             "cpu_percent": 12.5,
             "gpu_percent": 20.0,
-            "gpu_mem_percent": 30.0,
-            "mem_percent": 40.0,
+            "mem_percent": MEMORY_PERCENT,
             "running_jobs": load.running.len(),
         },
     });
+    if options.old_agent {
+        let used = MEMORY_PERCENT + options.existing.page_cache_percent;
+        message["resource_usage"]["mem_percent"] = json!(used);
+    } else {
+        message["resource_usage"]["gpu_mem_percent"] = json!(30.0);
+    }
     let fields = fields_of(&mut message);
     if options.old_agent {
         // Old agents repeat everything each time; a current one told it at registration.
-        fields.insert("installed_services".to_owned(), services(options));
-        fields.insert("capability_by_type".to_owned(), capabilities(options));
-        fields.insert("language_capabilities".to_owned(), language_capabilities(options));
+        let starting = load.starting;
+        fields.insert("installed_services".to_owned(), services(options, starting));
+        fields.insert("capability_by_type".to_owned(), capabilities(options, starting));
+        let languages = language_capabilities(options, starting);
+        fields.insert("language_capabilities".to_owned(), languages);
     } else {
         let health = if load.draining { "draining" } else { "ready" };
         fields.insert("health".to_owned(), json!(health));
@@ -121,7 +136,11 @@ pub(crate) fn merge(base: &mut Value, over: &Value) {
     }
 }
 
-fn language_capabilities(options: &NodeOptions) -> Value {
+fn language_capabilities(options: &NodeOptions, starting: bool) -> Value {
+    if starting {
+        return json!({ "asr_languages": [], "semantic_languages": [], "tts_languages": [],
+                       "semantic_core_ready": false });
+    }
     let mut languages = json!({
         "asr_languages": options.asr_languages,
         "semantic_languages": options.semantic_languages,
@@ -140,13 +159,13 @@ fn language_capabilities(options: &NodeOptions) -> Value {
     languages
 }
 
-fn services(options: &NodeOptions) -> Value {
+fn services(options: &NodeOptions, starting: bool) -> Value {
     if let Some(services) = &options.installed_services {
         return services.clone();
     }
     if options.old_agent {
         // The spellings differ from service to service, as they do in the field.
-        return json!([
+        let mut services = json!([
             { "service_id": "faster-whisper-vad", "type": "ASR", "device": "gpu",
               "status": "Running", "version": "2.0.0", "engine": "faster-whisper", "mem_mb": 1536 },
             { "service_id": "nmt-m2m100", "type": "nmt", "device": "GPU", "status": "running",
@@ -154,9 +173,16 @@ fn services(options: &NodeOptions) -> Value {
             { "service_id": "piper-tts", "type": "Tts", "device": "cpu", "status": "running" },
             { "service_id": "semantic-repair", "type": "SEMANTIC", "device": "gpu",
               "status": "running", "warmup_ms": 8200 },
-            { "service_id": "your-tts", "type": "tone", "device": "gpu", "status": "stopped",
+            { "service_id": "your-tts", "type": "tone", "device": "gpu", "status": "running",
               "last_error": null },
         ]);
+        for service in services.as_array_mut().into_iter().flatten() {
+            let runs = service["type"].as_str().is_some_and(|kind| runs(options, kind, starting));
+            if !runs {
+                service["status"] = json!("stopped");
+            }
+        }
+        return services;
     }
     let service = |kind: &str| {
         json!({ "service_id": format!("lab-{kind}"), "type": kind, "device": "gpu",
@@ -176,19 +202,25 @@ fn models(options: &NodeOptions) -> Value {
              "dialect": null, "version": "1.0.0", "enabled": true }])
 }
 
-fn capabilities(options: &NodeOptions) -> Value {
+/// Whether that service of an existing agent runs.
+fn runs(options: &NodeOptions, kind: &str, starting: bool) -> bool {
+    !starting && !options.existing.stopped.iter().any(|stopped| stopped.eq_ignore_ascii_case(kind))
+}
+
+fn capabilities(options: &NodeOptions, starting: bool) -> Value {
     if let Some(capabilities) = &options.capability_by_type {
         return capabilities.clone();
     }
     let kind = |kind: &str| {
+        if options.old_agent && !runs(options, kind, starting) {
+            return json!({ "type": kind, "ready": false, "reason": format!("{kind}_impl_not_running") });
+        }
         json!({ "type": kind, "ready": true, "ready_impl_ids": [format!("lab-{kind}")],
                 "devices": ["gpu"] })
     };
-    let mut kinds: Vec<_> = ["asr", "nmt", "tts", "semantic"].into_iter().map(kind).collect();
-    if options.old_agent {
-        kinds.push(json!({ "type": "tone", "ready": false, "reason": "tone_impl_not_running" }));
-    }
-    kinds.into()
+    // An existing agent lists what is installed, whether it runs or not.
+    let installed = if options.old_agent { &ALL_KINDS[..] } else { &ALL_KINDS[..4] };
+    installed.iter().map(|name| kind(name)).collect()
 }
 
 fn fields_of(message: &mut Value) -> &mut Map<String, Value> {
@@ -213,28 +245,74 @@ mod tests {
     #[test]
     fn an_old_agent_sends_no_field_that_is_newer_than_it() {
         let options = NodeOptions::default().old_agent();
-        let message = register(&options, Some("old"), Some(&[]));
-        for new in ["supports", "max_concurrent_jobs", "token", "running"] {
+        let message = register(&options, Some("old"), false);
+        for new in ["supports", "max_concurrent_jobs", "token"] {
             assert!(message.get(new).is_none(), "{new}: {message}");
         }
         assert!(message["language_capabilities"].get("nmt_pairs").is_none());
         assert_eq!(message["installed_services"][0]["type"], "ASR");
 
-        let load = Load { running: vec![("j".into(), 1)], draining: false };
+        let load = Load { running: vec![("j".into(), 1)], ..Load::default() };
         let message = heartbeat(&options, Some("old"), &load, &Value::Null);
         assert!(message.get("running").is_none() && message.get("health").is_none(), "{message}");
         assert_eq!(message["resource_usage"]["running_jobs"], 1);
         assert!(message["installed_services"].is_array());
+        let usage = message["resource_usage"].as_object().unwrap();
+        let figures: Vec<_> = usage.keys().map(String::as_str).collect();
+        assert_eq!(figures, ["cpu_percent", "gpu_percent", "mem_percent", "running_jobs"]);
+        assert_eq!(usage["mem_percent"], 85.0, "with the page cache");
+    }
+
+    #[test]
+    fn an_old_agent_lists_what_is_installed_and_says_what_does_not_run() {
+        let ready = |message: &Value| -> Vec<(String, bool)> {
+            let kinds = message["capability_by_type"].as_array().unwrap().iter();
+            let kind = |kind: &Value| kind["type"].as_str().unwrap().to_owned();
+            kinds.map(|one| (kind(one), one["ready"] == true)).collect()
+        };
+        let statuses = |message: &Value| -> Vec<String> {
+            let services = message["installed_services"].as_array().unwrap().iter();
+            services.map(|one| one["status"].as_str().unwrap().to_lowercase()).collect()
+        };
+        let mut options = NodeOptions::default().old_agent();
+        options.existing.stopped = ["semantic", "tone"].map(str::to_owned).to_vec();
+        let message = register(&options, None, false);
+        let kinds =
+            [("asr", true), ("nmt", true), ("tts", true), ("semantic", false), ("tone", false)];
+        assert_eq!(ready(&message), kinds.map(|(kind, ready)| (kind.to_owned(), ready)));
+        assert_eq!(statuses(&message), ["running", "running", "running", "stopped", "stopped"]);
+        assert_eq!(message["language_capabilities"]["semantic_languages"], json!(["en", "zh"]));
+
+        for message in [
+            register(&options, None, true),
+            heartbeat(&options, None, &Load { starting: true, ..Load::default() }, &Value::Null),
+        ] {
+            assert!(ready(&message).iter().all(|(_, ready)| !ready), "{message}");
+            assert_eq!(statuses(&message), ["stopped"; 5]);
+            let languages = &message["language_capabilities"];
+            assert_eq!(languages["semantic_core_ready"], false);
+            for list in ["asr_languages", "semantic_languages", "tts_languages"] {
+                assert_eq!(languages[list], json!([]), "{list}");
+            }
+        }
     }
 
     #[test]
     fn a_current_node_says_what_it_runs_when_it_registers() {
+        let said = |options: &NodeOptions, running: &[(String, u64)]| {
+            let mut message = register(options, Some("n"), false);
+            say_running(&mut message, options, running);
+            message.get("running").cloned()
+        };
         let options = NodeOptions::default();
-        assert_eq!(register(&options, Some("n"), Some(&[]))["running"], json!([]));
-        let message = register(&options, Some("n"), Some(&[("j".to_owned(), 2)]));
-        assert_eq!(message["running"], json!([{ "job_id": "j", "attempt_id": 2 }]));
+        assert_eq!(said(&options, &[]), Some(json!([])));
+        let named = json!([{ "job_id": "j", "attempt_id": 2 }]);
+        assert_eq!(said(&options, &[("j".to_owned(), 2)]), Some(named));
+        let own = NodeOptions::default().register_with(json!({ "running": "nonsense" }));
+        assert_eq!(said(&own, &[]), Some(json!("nonsense")));
         let quiet = NodeOptions { report_running: false, ..NodeOptions::default() };
-        assert!(register(&quiet, Some("n"), Some(&[])).get("running").is_none());
+        assert_eq!(said(&quiet, &[]), None);
+        assert_eq!(said(&NodeOptions::default().old_agent(), &[]), None);
     }
 
     #[test]
@@ -243,7 +321,7 @@ mod tests {
             .register_with(json!({ "node_id": 7, "language_capabilities": { "nmt_pairs": [] } }));
         options.installed_services = Some(json!("nonsense"));
         options.heartbeat_overrides = json!({ "resource_usage": { "cpu_percent": 99.0 } });
-        let message = register(&options, Some("n"), None);
+        let message = register(&options, Some("n"), false);
         assert_eq!(message["node_id"], 7);
         assert_eq!(message["installed_services"], "nonsense");
         assert_eq!(message["language_capabilities"]["nmt_pairs"], json!([]));

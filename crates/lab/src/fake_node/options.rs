@@ -7,6 +7,7 @@ use rustls::ClientConfig;
 use serde_json::Value;
 
 use super::behaviour::Behaviour;
+use super::existing::ExistingAgent;
 use crate::{Journal, Persistence};
 
 /// Everything a node can say that it supports, except `audio_ref`: it fetches nothing.
@@ -40,10 +41,15 @@ pub struct NodeOptions {
     pub heartbeats: Heartbeats,
     /// Whether its registration and its heartbeats list the jobs it works on.
     pub report_running: bool,
-    /// Speaks as agents did before `supports`: no ack, no limit, no list of running jobs, services
-    /// in the spellings found in the field, a heartbeat every 15 s. A job it knows already is
-    /// refused as `DUPLICATE_JOB`, or `DUPLICATE_UTTERANCE` by session and index.
+    /// Is an agent from before `supports`: no ack, no limit, no list of running jobs, services in
+    /// the spellings found in the field, and the habits of [`ExistingAgent`]. It works on a job only
+    /// if the job says that the turn has ended or the turn is long enough; else it keeps the audio
+    /// for a later job of the turn, and says nothing. A job it knows already is refused as
+    /// `DUPLICATE_JOB`, or `DUPLICATE_UTTERANCE` by session and index; what it recognised last in a
+    /// session is not told twice. An `error` of the scheduler means nothing to it.
     pub old_agent: bool,
+    /// Its habits; they count only with `old_agent`.
+    pub existing: ExistingAgent,
     /// Instead of the services an agent of its kind would list.
     pub installed_services: Option<Value>,
     /// Instead of the models an agent of its kind would list.
@@ -94,8 +100,8 @@ pub enum NmtPairs {
 /// When a node reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Heartbeats {
-    /// As often as the scheduler said at registration, every 15 s if it said nothing. A scripted
-    /// node reports only when its test says so.
+    /// As often as the scheduler said at registration, every 15 s if it said nothing; an existing
+    /// agent by its own habit. A scripted node reports only when its test says so.
     #[default]
     AsTold,
     /// Always this often, a scripted node too.
@@ -120,6 +126,7 @@ impl Default for NodeOptions {
             heartbeats: Heartbeats::AsTold,
             report_running: true,
             old_agent: false,
+            existing: ExistingAgent::default(),
             installed_services: None,
             installed_models: None,
             capability_by_type: None,
@@ -191,10 +198,16 @@ impl NodeOptions {
         self
     }
 
-    /// Speaks as agents did before `supports`.
+    /// Is an agent from before `supports`.
     pub fn old_agent(mut self) -> Self {
         self.old_agent = true;
         self
+    }
+
+    /// The same with these habits.
+    pub fn existing_agent(mut self, existing: ExistingAgent) -> Self {
+        self.existing = existing;
+        self.old_agent()
     }
 
     /// Shows this credential.
@@ -236,6 +249,11 @@ impl NodeOptions {
     /// Whether the node does that. An old agent supports nothing, whatever is listed.
     pub(super) fn does(&self, support: &str) -> bool {
         !self.old_agent && self.supports.iter().any(|listed| listed == support)
+    }
+
+    /// It registers before any of its services runs.
+    pub(super) fn starts_before_services(&self) -> bool {
+        self.old_agent && !self.existing.services_start_after.is_zero()
     }
 
     /// How many jobs it lets in. An old agent has told no limit and keeps none.

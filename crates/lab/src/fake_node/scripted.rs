@@ -94,7 +94,9 @@ impl ScriptedNode {
 
     /// Registers, on a connection that is not registered yet.
     pub async fn register(&mut self) -> anyhow::Result<&Registration> {
-        self.send(messages::register(&self.options, self.options.node_id.as_deref(), None)).await?;
+        let starting = self.options.starts_before_services();
+        self.send(messages::register(&self.options, self.options.node_id.as_deref(), starting))
+            .await?;
         let answer = self.next().await?;
         let registration = Registration::read(answer.message)?;
         Ok(self.registration.insert(registration))

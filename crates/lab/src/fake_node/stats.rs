@@ -54,6 +54,11 @@ counters! {
     rejected,
     /// Jobs it refused as `MODEL_NOT_AVAILABLE`.
     model_missing,
+    /// Jobs whose audio an existing agent kept for a later one of the turn. It says nothing of them.
+    kept,
+    /// Jobs that an existing agent worked on without a word, since it recognised in them what it had
+    /// recognised last in the session.
+    swallowed,
     /// Jobs that the scheduler cancelled while it worked on them.
     cancelled,
     /// Jobs it took without acking them, though it could.
@@ -104,6 +109,10 @@ pub enum JobEvent {
     Failed,
     /// It was refused.
     Rejected,
+    /// Its audio waits for a later job of its turn.
+    Kept,
+    /// It was worked on and not answered.
+    Swallowed,
     /// The scheduler took it back.
     Cancelled,
     /// The node forgot it.
@@ -124,6 +133,8 @@ impl JobEvent {
             JobEvent::Done => "done",
             JobEvent::Failed => "failed",
             JobEvent::Rejected => "rejected",
+            JobEvent::Kept => "kept",
+            JobEvent::Swallowed => "swallowed",
             JobEvent::Cancelled => "cancelled",
             JobEvent::Lost => "lost",
             JobEvent::Repeated => "repeated",

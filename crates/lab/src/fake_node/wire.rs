@@ -43,6 +43,12 @@ pub(super) struct Incoming<'a> {
     #[serde(borrow)]
     pub lease_token: Option<&'a RawValue>,
     #[serde(borrow)]
+    pub tgt_lang: Option<Text<'a>>,
+    pub is_manual_cut: Option<bool>,
+    pub is_timeout_triggered: Option<bool>,
+    #[serde(borrow)]
+    pub audio_format: Option<Text<'a>>,
+    #[serde(borrow)]
     pub audio: Option<Text<'a>>,
     #[serde(borrow)]
     pub audio_ref: Option<&'a RawValue>,
@@ -71,7 +77,7 @@ pub(super) struct Ids {
 }
 
 /// What is kept of the audio of a job: enough to recognise it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Audio {
     mark: Option<Mark>,
     digest: Digest,
@@ -95,9 +101,18 @@ impl Incoming<'_> {
     }
 
     /// The audio in the assign itself: `None` if there is none, an error if it cannot be read.
-    pub fn audio(&self) -> Result<Option<Audio>, base64::DecodeError> {
-        let decode = |text: &Text<'_>| Ok(Audio::of(&BASE64.decode(text.0.as_bytes())?));
-        self.audio.as_ref().map(decode).transpose()
+    pub fn audio(&self) -> Result<Option<Vec<u8>>, base64::DecodeError> {
+        self.audio.as_ref().map(|text| BASE64.decode(text.0.as_bytes())).transpose()
+    }
+
+    /// The job says that the speaker's turn has ended.
+    pub fn ends_turn(&self) -> bool {
+        self.is_manual_cut == Some(true) || self.is_timeout_triggered == Some(true)
+    }
+
+    /// That field as text; empty if it is absent.
+    pub fn text<'b>(field: &'b Option<Text<'_>>) -> &'b str {
+        field.as_ref().map_or("", |text| text.0.as_ref())
     }
 
     /// Attempts count from 1, and so does a job that names none.
@@ -109,6 +124,14 @@ impl Incoming<'_> {
 impl Audio {
     pub fn of(audio: &[u8]) -> Self {
         Self { mark: Mark::find(audio), digest: Digest::of(audio) }
+    }
+
+    /// More of it behind what there is; the mark is of the beginning.
+    pub fn add(&mut self, audio: &[u8]) {
+        if self.digest.bytes == 0 {
+            self.mark = Mark::find(audio);
+        }
+        self.digest.add(audio);
     }
 }
 
@@ -204,16 +227,25 @@ impl Pen {
     /// A `job_result` whose texts say which utterance it is of, and which attempt on which node
     /// made it. `extra.lab` tells of the audio and of the moments of the job, see
     /// [`crate::speech::Echo`].
-    pub fn result(&mut self, ids: &Ids, took_ms: u64, tts_audio_bytes: usize) -> Bytes {
+    /// With `says` it recognised just that.
+    pub fn result(
+        &mut self,
+        ids: &Ids,
+        took_ms: u64,
+        tts_audio_bytes: usize,
+        says: Option<&str>,
+    ) -> Bytes {
         let index = ids.utterance_index;
         self.begin("job_result", ids);
-        self.put(format_args!(
-            r#","utterance_index":{index},"success":true,"text_asr":"utterance {index}"#
-        ));
-        if let Some(Audio { mark: Some(mark), digest }) = ids.audio {
-            self.put(format_args!(": {mark}, {digest}"));
+        self.put(format_args!(r#","utterance_index":{index},"success":true,"text_asr":"#));
+        match (says, ids.audio) {
+            (Some(says), _) => self.put(format_args!("{}", json_string(says))),
+            (None, Some(Audio { mark: Some(mark), digest })) => {
+                self.put(format_args!(r#""utterance {index}: {mark}, {digest}""#));
+            }
+            (None, _) => self.put(format_args!(r#""utterance {index}""#)),
         }
-        self.draft.put_slice(br#"","text_translated":""#);
+        self.draft.put_slice(br#","text_translated":""#);
         self.draft.put_slice(&ids.head[HEAD_START.len() + 1..ids.name_end]);
         let by = &self.node_id;
         put(&mut self.draft, format_args!(" attempt {} by {by}\",", ids.attempt_id));
@@ -242,16 +274,20 @@ impl Pen {
         self.put(format_args!(r#""assigned_us":{assigned_us},"answered_us":{answered_us}}}}}"#));
     }
 
-    /// A `job_result` with an error.
-    pub fn failure(&mut self, ids: &Ids, code: &str, took_ms: u64) -> Bytes {
+    /// A `job_result` with an error, and the service that it is about.
+    pub fn failure(&mut self, ids: &Ids, code: &str, took_ms: u64, service: Option<&str>) -> Bytes {
         let (index, code) = (ids.utterance_index, json_string(code));
         self.begin("job_result", ids);
         self.put(format_args!(
             r#","utterance_index":{index},"success":false,"processing_time_ms":{took_ms}"#
         ));
         self.put(format_args!(
-            r#","error":{{"code":{code},"message":"the simulated node was told to"}}"#
+            r#","error":{{"code":{code},"message":"the simulated node was told to""#
         ));
+        if let Some(service) = service {
+            self.put(format_args!(r#","details":{{"service_id":{}}}"#, json_string(service)));
+        }
+        self.draft.put_u8(b'}');
         self.end()
     }
 
@@ -317,7 +353,7 @@ mod tests {
         let mut pen = Pen::new("n\"1");
         let ids = pen.ids(assign.job_id().unwrap(), &assign);
 
-        let result = read(&pen.result(&ids, 12, 4));
+        let result = read(&pen.result(&ids, 12, 4, None));
         assert_eq!(result["success"], true);
         assert_eq!(result["utterance_index"], 3);
         assert_eq!(result["text_asr"], "utterance 3");
@@ -326,9 +362,12 @@ mod tests {
         assert_eq!(result["processing_time_ms"], 12);
         assert_eq!(Echo::read(&result), None);
 
-        let failure = read(&pen.failure(&ids, "NMT_TIMEOUT", 1));
+        let failure = read(&pen.failure(&ids, "NMT_TIMEOUT", 1, None));
         assert_eq!(failure["success"], false);
         assert_eq!(failure["error"]["code"], "NMT_TIMEOUT");
+        let missing = read(&pen.failure(&ids, "MODEL_NOT_AVAILABLE", 1, Some("nmt-1")));
+        assert_eq!(missing["error"]["details"], json!({ "service_id": "nmt-1" }));
+        assert_eq!(read(&pen.result(&ids, 1, 0, Some("a \"word\"")))["text_asr"], "a \"word\"");
         assert_eq!(read(&pen.reject(&ids, "BUSY"))["reason"], "BUSY");
         assert_eq!(read(&pen.partial(&ids))["is_final"], false);
         assert_eq!(read(&pen.progress(&ids))["stage"], "nmt");
@@ -339,8 +378,8 @@ mod tests {
         let assign: Incoming<'_> = serde_json::from_str(ASSIGN).unwrap();
         let mut pen = Pen::new("n");
         let mut ids = pen.ids(assign.job_id().unwrap(), &assign);
-        ids.hear(assign.audio().unwrap().unwrap());
-        let result = read(&pen.result(&ids, 12, 0));
+        ids.hear(Audio::of(&assign.audio().unwrap().unwrap()));
+        let result = read(&pen.result(&ids, 12, 0, None));
         let echo = Echo::read(&result).unwrap();
         assert_eq!((echo.mark, echo.digest), (None, Digest::of(&[0, 0, 0])));
         assert!(echo.assigned_us.unwrap() <= echo.answered_us.unwrap());
@@ -348,7 +387,7 @@ mod tests {
 
         let mark = Mark { speaker: 1, sentence: 2 };
         ids.hear(Audio::of(&mark.to_bytes()));
-        let result = read(&pen.result(&ids, 12, 0));
+        let result = read(&pen.result(&ids, 12, 0, None));
         assert_eq!(Echo::read(&result).unwrap().mark, Some(mark));
         assert!(result["text_asr"].as_str().unwrap().starts_with("utterance 3: 1/2, 16 bytes "));
     }

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::behaviour::Behaviour;
+use super::existing::Memory;
 use super::jobs::{Job, Place, Running, Seen, UnackedResults};
 use super::messages::{self, Load};
 use super::options::{Heartbeats, NodeOptions};
@@ -69,6 +70,10 @@ pub(super) struct Worker {
     running: Running,
     unacked: UnackedResults,
     seen: Seen,
+    /// What an existing agent remembers of turns and sessions.
+    memory: Memory,
+    /// When its process began.
+    began: Instant,
     /// The job of the last assign: a binary frame that follows is its audio.
     last_assigned: String,
     /// Where that job stands while it waits for its audio.
@@ -94,6 +99,8 @@ impl Worker {
             running: Running::default(),
             unacked: UnackedResults::default(),
             seen: Seen::default(),
+            memory: Memory::default(),
+            began: Instant::now(),
             last_assigned: String::new(),
             awaiting_audio: None,
             draining: false,
@@ -116,8 +123,8 @@ impl Worker {
                     break closed;
                 }
                 End::Gone(closed) => {
-                    let pause = closed.retry_after().unwrap_or(RECONNECT_AFTER);
-                    (closed, jitter(pause))
+                    let pause = self.pause(closed.retry_after().unwrap_or(RECONNECT_AFTER));
+                    (closed, pause)
                 }
                 End::Crashed => {
                     // What it had said before is said.
@@ -163,8 +170,24 @@ impl Worker {
 
     /// Whether the scheduler does not want it back.
     fn is_final(&self, closed: &Closed) -> bool {
-        closed.is_final()
+        // An existing agent knows no reason not to come back.
+        !self.options.old_agent
+            && closed.is_final()
             && !(self.options.persistence.after_superseded && closed.code == Some(4001))
+    }
+
+    /// How long it stays away, where a current agent would for about that long.
+    fn pause(&self, current: Duration) -> Duration {
+        match self.options.old_agent {
+            true => self.options.existing.reconnect_after,
+            false => jitter(current),
+        }
+    }
+
+    /// None of the services of an existing agent runs yet.
+    fn is_starting(&self) -> bool {
+        self.options.starts_before_services()
+            && self.began.elapsed() < self.options.existing.services_start_after
     }
 
     /// When the scheduler will have been silent for too long.
@@ -241,14 +264,16 @@ impl Worker {
 
     /// Sends a heartbeat, and once more the results that were not acked since the last but one.
     fn report(&mut self, link: &mut Link, extra: &Value) {
-        let load = Load { running: self.listed(), draining: self.draining };
+        let load =
+            Load { running: self.listed(), draining: self.draining, starting: self.is_starting() };
         link.send_json(&messages::heartbeat(&self.options, Some(&self.node_id), &load, extra));
         self.repeat_results(link, self.heartbeats_sent);
         self.heartbeats_sent += 1;
         add(&self.shared.counters.heartbeats);
         self.next_heartbeat = self.heartbeat_every.map(|every| {
-            // Nodes that were started together do not report together for ever.
-            Instant::now() + every.mul_f64(rand::random_range(0.9..=1.0))
+            // Current nodes that were started together do not report together for ever.
+            let share = if self.options.old_agent { 1.0 } else { rand::random_range(0.9..=1.0) };
+            Instant::now() + every.mul_f64(share)
         });
     }
 
@@ -272,13 +297,16 @@ impl Worker {
         self.heartbeat_every = match self.options.heartbeats {
             Heartbeats::Never => None,
             Heartbeats::Every(interval) => Some(interval),
-            Heartbeats::AsTold if self.options.old_agent => Some(HEARTBEAT),
+            Heartbeats::AsTold if self.options.old_agent => {
+                Some(self.options.existing.heartbeat_every)
+            }
             Heartbeats::AsTold => Some(registration.heartbeat_interval().unwrap_or(HEARTBEAT)),
         };
         // One that comes back says at once what it runs: until then it gets nothing new, for another
-        // instance may have given it jobs that this one does not know.
+        // instance may have given it jobs that this one does not know. An existing agent reports
+        // behind every registration.
         let back = self.shared.counters.connections.load(std::sync::atomic::Ordering::Relaxed) > 0;
-        let says = back && self.options.report_running && !self.options.old_agent;
+        let says = self.options.old_agent || (back && self.options.report_running);
         self.next_heartbeat = self.heartbeat_every.map(|every| match says {
             true => Instant::now(),
             false => Instant::now() + every,
@@ -307,7 +335,8 @@ impl Worker {
                 },
             }
             let running = self.listed();
-            match establish(&self.options, Some(&self.node_id), Some(&running)).await {
+            let starting = self.is_starting();
+            match establish(&self.options, Some(&self.node_id), starting, Some(&running)).await {
                 Ok((mut link, registration)) => {
                     self.registered(&registration);
                     self.resume(&mut link);
@@ -316,6 +345,7 @@ impl Worker {
                 Err(error) => {
                     let refused = error.downcast_ref::<ConnectError>();
                     let is_final = match refused {
+                        _ if self.options.old_agent => false,
                         Some(ConnectError::Closed(closed)) => self.is_final(closed),
                         refused => refused.is_some_and(ConnectError::is_final),
                     };
@@ -327,7 +357,7 @@ impl Worker {
                 }
             }
             after = (after * 2).min(RECONNECT_AFTER_AT_MOST);
-            pause = jitter(after);
+            pause = self.pause(after);
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) async fn hold(
 ) -> anyhow::Result<()> {
     let mut held = Vec::new();
     for _ in 0..count {
-        let Ok(stream) = upgraded(from, target).await else { break };
+        let Ok(stream) = upgraded(from, target, "/ws/session").await else { break };
         held.push(stream);
     }
     place.send_replace(true);
@@ -39,16 +39,89 @@ pub(super) async fn hold(
     Ok(())
 }
 
-/// Opens sessions and says nothing more: they stay until somebody misses a sign of life.
-pub(super) async fn idle(target: SocketAddr, count: u32, place: &Place) -> anyhow::Result<()> {
+/// The preface of HTTP/2 and empty settings.
+const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// Begins HTTP/2 on as many connections as it is let, and again where it is closed.
+pub(super) async fn http2(
+    from: IpAddr,
+    target: SocketAddr,
+    count: u32,
+    place: &Place,
+) -> anyhow::Result<()> {
+    let begin = async || -> anyhow::Result<TcpStream> {
+        let mut stream = connect(from, target).await?;
+        stream.write_all(HTTP2).await?;
+        Ok(stream)
+    };
+    let mut streams = Vec::new();
+    for _ in 0..count {
+        streams.push(begin().await?);
+    }
+    place.send_replace(true);
+    loop {
+        for stream in &mut streams {
+            if is_closed(stream) {
+                *stream = begin().await?;
+            }
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Opens sockets of nodes, sends a heartbeat on each now and then and never registers; again where it is
+/// closed.
+pub(super) async fn unregistered(
+    from: IpAddr,
+    target: SocketAddr,
+    count: u32,
+    place: &Place,
+) -> anyhow::Result<()> {
+    let heartbeat = frame(json!({ "type": "node_heartbeat" }).to_string().as_bytes());
+    let mut streams = Vec::new();
+    for _ in 0..count {
+        let Ok(stream) = upgraded(from, target, "/ws/node").await else { break };
+        streams.push(stream);
+    }
+    place.send_replace(true);
+    loop {
+        for stream in &mut streams {
+            if is_closed(stream) || stream.write_all(&heartbeat).await.is_err() {
+                *stream = upgraded(from, target, "/ws/node").await?;
+            }
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// Reads and forgets what came; whether it was the end.
+fn is_closed(stream: &TcpStream) -> bool {
+    let mut answer = [0; 4_096];
+    loop {
+        match stream.try_read(&mut answer) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != std::io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// The message that opens a session.
+pub(super) fn opening() -> Vec<u8> {
     let init = json!({ "type": "session_init", "client_version": "1", "platform": "web",
                        "src_lang": "en", "tgt_lang": "zh" });
-    let opening = frame(init.to_string().as_bytes());
+    frame(init.to_string().as_bytes())
+}
+
+/// Opens sessions and says nothing more: they stay until somebody misses a sign of life.
+pub(super) async fn idle(target: SocketAddr, count: u32, place: &Place) -> anyhow::Result<()> {
+    let opening = opening();
     let mut held = Vec::new();
     for n in 0..count {
         // 127.1.0.2 and up, where nobody else is.
         let own = address_of(n, PER_ADDRESS).to_bits() | (1 << 16);
-        let mut stream = upgraded(Ipv4Addr::from_bits(own).into(), target).await?;
+        let from = Ipv4Addr::from_bits(own).into();
+        let mut stream = upgraded(from, target, "/ws/session").await?;
         stream.write_all(&opening).await?;
         held.push(stream);
     }
@@ -86,7 +159,7 @@ pub(super) async fn dribble(
     place: &Place,
 ) -> anyhow::Result<()> {
     let begin = async || match upgrade {
-        true => upgraded(from, target).await,
+        true => upgraded(from, target, "/ws/session").await,
         false => connect(from, target).await,
     };
     let head = match upgrade {
@@ -114,17 +187,21 @@ pub(super) async fn dribble(
     }
 }
 
-async fn connect(from: IpAddr, target: SocketAddr) -> anyhow::Result<TcpStream> {
+pub(super) async fn connect(from: IpAddr, target: SocketAddr) -> anyhow::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind(SocketAddr::new(from, 0))?;
     socket.connect(target).await.context("not taken")
 }
 
 /// A socket on which nothing was said yet.
-async fn upgraded(from: IpAddr, target: SocketAddr) -> anyhow::Result<TcpStream> {
+pub(super) async fn upgraded(
+    from: IpAddr,
+    target: SocketAddr,
+    path: &str,
+) -> anyhow::Result<TcpStream> {
     let mut stream = connect(from, target).await?;
     let upgrade = format!(
-        "GET /ws/session HTTP/1.1\r\nhost: {target}\r\nconnection: Upgrade\r\n\
+        "GET {path} HTTP/1.1\r\nhost: {target}\r\nconnection: Upgrade\r\n\
          upgrade: websocket\r\nsec-websocket-version: 13\r\n\
          sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     );
@@ -135,7 +212,7 @@ async fn upgraded(from: IpAddr, target: SocketAddr) -> anyhow::Result<TcpStream>
 }
 
 /// A text message as a client sends it, masked with zeros.
-fn frame(text: &[u8]) -> Vec<u8> {
+pub(super) fn frame(text: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x81];
     match u16::try_from(text.len()) {
         Ok(length @ 0..126) => frame.push(0x80 | u8::try_from(length).unwrap_or(0)),

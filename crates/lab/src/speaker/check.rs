@@ -167,6 +167,11 @@ impl Checker {
         report
     }
 
+    /// An `error` came, which an existing client shows.
+    pub fn popup(&mut self) {
+        self.report.popups += 1;
+    }
+
     /// Sentences that were said and have not ended.
     pub fn open(&self) -> usize {
         self.open.len().saturating_sub(self.unexplained)

@@ -42,6 +42,14 @@ pub struct SpeakerOptions {
     pub token: Option<String>,
     /// Put over the `session_init`: objects merge, anything else replaces.
     pub init_overrides: Value,
+    /// The page that a browser names in the request for the socket, such as
+    /// `http://localhost:9001`; apps name none.
+    pub page: Option<String>,
+    /// `web`, `android`, …
+    pub platform: String,
+    /// After how long an existing client makes a lost connection again, with a new session; never
+    /// longer, never shorter.
+    pub reconnect_after: Duration,
     /// More headers of the upgrade request.
     pub headers: Vec<(String, String)>,
     /// Whom to believe, for a URL that begins with `wss://`.
@@ -76,6 +84,9 @@ impl Default for SpeakerOptions {
             max_utterance_ms: None,
             token: None,
             init_overrides: Value::Null,
+            page: None,
+            platform: "web".to_owned(),
+            reconnect_after: Duration::from_secs(1),
             headers: Vec::new(),
             tls: None,
             from: None,
@@ -95,9 +106,31 @@ impl SpeakerOptions {
         Self { url: url.into(), ..Self::default() }
     }
 
-    /// Speaks as clients did before `supports`: audio in JSON, no acknowledgements, no return.
+    /// Is a web client from before `supports`: audio in JSON, no acknowledgements, a new session
+    /// after a lost connection. `go_away`, the `ERROR` of a `ui_event` and `missing_result` mean
+    /// nothing to it; every `error` is a popup, which [`super::Report::popups`] counts.
     pub fn existing_client(mut self) -> Self {
         self.supports.clear();
+        self
+    }
+
+    /// Is a mobile client from before `supports`: no page, samples instead of packets. It sends what
+    /// [`super::Speaker::mobile_sentence`] says.
+    pub fn mobile_client(mut self) -> Self {
+        self = self.existing_client().codec(Codec::Pcm16);
+        self.page = None;
+        self.platform = "android".to_owned();
+        self
+    }
+
+    /// Whether it is a client from before `supports`.
+    pub(super) fn is_existing(&self) -> bool {
+        self.supports.is_empty()
+    }
+
+    /// Is on this page.
+    pub fn page(mut self, page: impl Into<String>) -> Self {
+        self.page = Some(page.into());
         self
     }
 
@@ -189,7 +222,7 @@ impl SpeakerOptions {
         let mut message = json!({
             "type": "session_init",
             "client_version": env!("CARGO_PKG_VERSION"),
-            "platform": "web",
+            "platform": self.platform,
             "src_lang": self.src_lang,
             "tgt_lang": self.tgt_lang,
             "dialect": null,

@@ -51,6 +51,8 @@ pub struct Report {
     pub dropped_bytes: u64,
     /// Sentences of which it took nothing; they have no ending.
     pub dropped_sentences: u64,
+    /// `error` messages, each of which an existing client shows.
+    pub popups: u64,
     /// How often each thing went wrong.
     pub counts: BTreeMap<Kind, u64>,
     /// The first of them as sentences.
@@ -90,6 +92,7 @@ impl Report {
         self.longest = self.longest.max(other.longest);
         self.dropped_bytes += other.dropped_bytes;
         self.dropped_sentences += other.dropped_sentences;
+        self.popups += other.popups;
         for (reason, count) in &other.missing {
             *self.missing.entry(reason.clone()).or_default() += count;
         }

@@ -16,6 +16,9 @@ use crate::fake_node::merge;
 use crate::monotonic_us;
 use crate::speech::{Digest, Mark, Signal};
 
+/// Speech in one `utterance` of a mobile client.
+const MOBILE_PIECE_MS: u64 = 200;
+
 impl Speaker {
     /// Says a piece of speech; gives its number.
     pub async fn say(&self, audio: impl Into<Bytes>) -> anyhow::Result<u32> {
@@ -105,6 +108,33 @@ impl Speaker {
         });
         merge(&mut message, &fields);
         self.send(message).await
+    }
+
+    /// Says a sentence as a mobile client does: every 200 ms of it as an `utterance` of its own that
+    /// the speaker did not end, numbered from `first`. Gives the number behind the last.
+    pub async fn mobile_sentence(
+        &self,
+        first: u64,
+        audio: impl Into<Bytes>,
+    ) -> anyhow::Result<u64> {
+        let mut index = first;
+        for piece in self.options.codec.pieces(&audio.into(), MOBILE_PIECE_MS) {
+            self.whole_again(index, piece, json!({ "manual_cut": false })).await?;
+            index += 1;
+        }
+        Ok(index)
+    }
+
+    /// So many ICE candidates at once, as a browser finds them.
+    pub async fn ice_candidates(&self, count: usize) -> anyhow::Result<()> {
+        let candidate = |n: usize| {
+            let candidate =
+                format!("candidate:{n} 1 udp 2122260223 192.0.2.1 {} typ host", 50_000 + n);
+            Frame::json(&json!({ "type": "webrtc_ice", "session_id": self.session_id(),
+                "room_code": "123456", "to": "peer",
+                "candidate": { "candidate": candidate, "sdpMid": "0", "sdpMLineIndex": 0 } }))
+        };
+        self.write((0..count).map(candidate).collect()).await
     }
 
     /// `finalize`: what was said so far is to be an utterance.

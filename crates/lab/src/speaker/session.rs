@@ -77,6 +77,9 @@ impl Session {
     /// A message came; for an ending, says of which sentence.
     pub fn hear(&mut self, at_us: u64, message: &Value) -> Option<Answered> {
         self.voice.hear(message);
+        if message["type"] == "error" {
+            self.checker.popup();
+        }
         let event = event_of(message)?;
         self.write(at_us, &event, Some(message));
         self.take(at_us, event)

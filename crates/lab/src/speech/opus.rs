@@ -43,6 +43,16 @@ pub(super) fn end_of(run: &[u8], packets: u64) -> usize {
     at.min(run.len())
 }
 
+/// How many packets there are in this run; one that is cut off counts.
+pub(super) fn packets(run: &[u8]) -> u64 {
+    let (mut at, mut count) = (0, 0);
+    while at < run.len() {
+        at += end_of(&run[at..], 1).max(1);
+        count += 1;
+    }
+    count
+}
+
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;

@@ -88,6 +88,15 @@ impl Codec {
     }
 }
 
+/// How long this audio is, in the form that a job names. Packets are counted as 20 ms, as those of
+/// [`Codec::Opus`] are.
+pub(crate) fn millis_of(audio_format: &str, audio: &[u8]) -> u64 {
+    if audio_format == Codec::Opus.name() {
+        return opus::packets(audio) * opus::PACKET_MS;
+    }
+    (audio.len() / PCM_BYTES_PER_MS) as u64
+}
+
 impl Signal {
     fn sample(self, at: u64, dice: &mut SmallRng) -> i16 {
         let seconds = at as f64 / f64::from(SAMPLE_RATE);

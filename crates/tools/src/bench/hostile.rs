@@ -11,10 +11,12 @@ use std::time::Duration;
 use anyhow::Context;
 use hdrhistogram::Histogram;
 use lingua_lab::speaker::{Happening, Pace, Report, Script, Sentences, sockets};
-use lingua_lab::{AutoSpeaker, FakeNode, Hostile, Malice, NodeOptions, SpeakerOptions};
+use lingua_lab::{
+    AutoSpeaker, FakeNode, Hostile, Malice, NodeOptions, RedisServer, SpeakerOptions,
+};
 use serde::Serialize;
 
-use super::process::{Scheduler, resident_bytes};
+use super::process::{Scheduler, cpu_time, resident_bytes};
 use super::progress::Progress;
 use crate::cli::{BenchHostile, Failure};
 
@@ -38,6 +40,10 @@ struct Line {
     p99_moved_ms: f64,
     /// The most that was seen.
     rss_mib: f64,
+    /// The scheduler's, of one processor.
+    cpu_percent: f64,
+    /// What Redis did for the scheduler, if the store is one.
+    redis_commands_per_s: Option<f64>,
 }
 
 impl Line {
@@ -82,7 +88,9 @@ pub(crate) fn run(options: &BenchHostile) -> Result<(), Failure> {
 async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
     // The scheduler has as many sockets, and inherits the limit.
     sockets::make_room_for(u64::from(options.sockets) + u64::from(options.speakers) + OTHERS)?;
-    let scheduler = Scheduler::start("memory")?;
+    let redis = if options.redis { Some(RedisServer::start().await?) } else { None };
+    let store = redis.as_ref().map_or_else(|| "memory".to_owned(), RedisServer::url);
+    let scheduler = Scheduler::start(&store)?;
     let target: SocketAddr = scheduler.address().parse().context("the scheduler's address")?;
     let mut nodes = Vec::new();
     for n in 0..8 {
@@ -98,7 +106,7 @@ async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
     let progress = Progress::new(2 + kinds.len() as u64);
     let slice = Duration::from_secs(options.seconds);
     let mut lines: Vec<Line> = Vec::new();
-    for malice in std::iter::once(None).chain(kinds.map(Some)).chain([None]) {
+    for malice in std::iter::once(None).chain(kinds.into_iter().map(Some)).chain([None]) {
         let beside = malice.map_or("is not there", Malice::name);
         progress.now(&format!("beside one that {beside}"));
         let mut hostile = malice.map(|malice| Hostile::start(malice, target)).transpose()?;
@@ -108,7 +116,9 @@ async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
         }
         tokio::time::sleep(WORST.min(slice)).await;
         take(&met);
+        let before = Spent::by(&scheduler, redis.as_ref()).await?;
         let rss = most_resident(scheduler.pid(), slice).await?;
+        let spent = Spent::by(&scheduler, redis.as_ref()).await?.since(&before);
         let met = take(&met);
         let ms = |us: u64| us as f64 / 1_000.0;
         let p99_ms = ms(met.value_at_quantile(0.99));
@@ -120,6 +130,10 @@ async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
             max_ms: ms(met.max()),
             p99_moved_ms: p99_ms - lines.first().map_or(p99_ms, |alone| alone.p99_ms),
             rss_mib: rss as f64 / f64::from(1 << 20),
+            cpu_percent: spent.cpu.as_secs_f64() * 100.0 / slice.as_secs_f64(),
+            redis_commands_per_s: redis
+                .is_some()
+                .then(|| spent.commands as f64 / slice.as_secs_f64()),
         });
         drop(hostile);
         progress.step();
@@ -131,6 +145,29 @@ async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
     }
     all.ensure_clean()?;
     Ok(lines)
+}
+
+/// What the scheduler and its store have spent so far.
+struct Spent {
+    cpu: Duration,
+    commands: u64,
+}
+
+impl Spent {
+    async fn by(scheduler: &Scheduler, redis: Option<&RedisServer>) -> anyhow::Result<Self> {
+        let commands = match redis {
+            Some(redis) => {
+                let count = redis.info("stats", "total_commands_processed").await?;
+                count.and_then(|count| count.parse().ok()).context("Redis counts no commands")?
+            }
+            None => 0,
+        };
+        Ok(Spent { cpu: cpu_time(scheduler.pid())?, commands })
+    }
+
+    fn since(&self, before: &Spent) -> Spent {
+        Spent { cpu: self.cpu - before.cpu, commands: self.commands - before.commands }
+    }
 }
 
 /// The most memory that a process has in so long a time, looked at ten times a second.
@@ -180,19 +217,21 @@ async fn speaker(target: SocketAddr, n: u32, met: Met) -> anyhow::Result<AutoSpe
 fn print(lines: &[Line]) {
     println!("from the last word to its ending, in milliseconds, beside a client that");
     println!(
-        "  {:<20} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9}",
-        "", "endings", "p50", "p99", "max", "moved", "RSS MiB"
+        "  {:<20} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6} {:>9}",
+        "", "endings", "p50", "p99", "max", "moved", "RSS MiB", "CPU %", "Redis /s"
     );
     for line in lines {
+        let commands = line.redis_commands_per_s.map_or("-".to_owned(), |n| format!("{n:.0}"));
         println!(
-            "  {:<20} {:>8} {:>8.2} {:>8.2} {:>8.2} {:>+8.2} {:>9.1}",
+            "  {:<20} {:>8} {:>8.2} {:>8.2} {:>8.2} {:>+8.2} {:>9.1} {:>6.1} {commands:>9}",
             line.beside,
             line.endings,
             line.p50_ms,
             line.p99_ms,
             line.max_ms,
             line.p99_moved_ms,
-            line.rss_mib
+            line.rss_mib,
+            line.cpu_percent
         );
     }
 }
@@ -209,6 +248,7 @@ mod tests {
             sockets: 1,
             most_moved_ms: 50,
             most_rss_mib: 100,
+            redis: false,
             json: None,
         };
         let line = |endings, p99_moved_ms, rss_mib| Line {
@@ -219,6 +259,8 @@ mod tests {
             max_ms: 3.0,
             p99_moved_ms,
             rss_mib,
+            cpu_percent: 1.0,
+            redis_commands_per_s: None,
         };
         assert_eq!(line(9, 50.0, 100.0).missed(&options), None);
         for (line, why) in [

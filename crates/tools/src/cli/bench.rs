@@ -85,6 +85,10 @@ pub struct BenchHostile {
     #[arg(long, default_value_t = 1_024, value_name = "MIB")]
     pub(crate) most_rss_mib: u64,
 
+    /// Keep state in a private redis-server, and count what is asked of it
+    #[arg(long)]
+    pub(crate) redis: bool,
+
     /// Write the report to this file as JSON as well
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

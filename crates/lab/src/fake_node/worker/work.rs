@@ -6,7 +6,8 @@ use tokio::time::Instant;
 
 use super::{End, Worker};
 use crate::clock::millis;
-use crate::fake_node::behaviour::{Fate, Throw};
+use crate::fake_node::behaviour::{Behaviour, Fate, Throw};
+use crate::fake_node::existing::{Memory, Part};
 use crate::fake_node::jobs::{Job, Step, Unacked};
 use crate::fake_node::stats::{JobEvent, add, add_many, raise, set};
 use crate::fake_node::wire::{Audio, Ids, Incoming, audio_frame};
@@ -62,10 +63,12 @@ impl Worker {
         self.last_assigned.clear();
         self.last_assigned.push_str(job_id);
         self.awaiting_audio = None;
-        match assign.audio() {
-            Ok(Some(audio)) => ids.hear(audio),
-            Ok(None) => {}
-            Err(error) => self.shared.complain(format!("the audio of {job_id}: {error}")),
+        let audio = assign.audio().unwrap_or_else(|error| {
+            self.shared.complain(format!("the audio of {job_id}: {error}"));
+            None
+        });
+        if let Some(audio) = &audio {
+            ids.hear(Audio::of(audio));
         }
         add(&self.shared.counters.received);
         self.shared.note(JobEvent::Received, job_id, ids.attempt_id, assign.turn_id());
@@ -82,7 +85,18 @@ impl Worker {
             self.fail(&ids, code, 0, link);
             return None;
         }
-        let throw = self.options.behaviour.throw(&mut self.dice);
+        let mut throw = self.options.behaviour.throw(&mut self.dice);
+        if self.options.old_agent {
+            let Some(whole) = self.gather(job_id, assign, audio.as_deref()) else {
+                add(&self.shared.counters.kept);
+                self.note(JobEvent::Kept, &ids);
+                return None;
+            };
+            ids.hear(whole);
+            if throw.fate == Fate::Answer && self.says_again(assign) {
+                throw.fate = Fate::Swallow;
+            }
+        }
         if self.options.limit().is_some_and(|limit| self.running.len() as u64 >= limit) {
             add(&self.shared.counters.breaches);
             self.note(JobEvent::Breach, &ids);
@@ -172,9 +186,13 @@ impl Worker {
                 self.fail(&job.ids, &code, took_ms, link);
                 self.options.behaviour.fail_code = code;
             }
+            Fate::Swallow => {
+                add(&self.shared.counters.swallowed);
+                self.note(JobEvent::Swallowed, &job.ids);
+            }
             _ => {
-                let speech = self.options.behaviour.tts_audio_bytes;
-                let result = self.pen.result(&job.ids, took_ms, speech);
+                let Behaviour { tts_audio_bytes, says, .. } = &self.options.behaviour;
+                let result = self.pen.result(&job.ids, took_ms, *tts_audio_bytes, says.as_deref());
                 self.send_result(&job.ids, result, link);
                 add(&self.shared.counters.done);
                 self.shared.write("answered", || job.ids.told_apart_by());
@@ -185,7 +203,7 @@ impl Worker {
     }
 
     fn fail(&mut self, ids: &Ids, code: &str, took_ms: u64, link: &mut Link) {
-        let result = self.pen.failure(ids, code, took_ms);
+        let result = self.pen.failure(ids, code, took_ms, None);
         self.send_result(ids, result, link);
         add(&self.shared.counters.failed);
         self.note(JobEvent::Failed, ids);
@@ -221,7 +239,9 @@ impl Worker {
             "BUSY"
         };
         let refusal = if self.options.old_agent {
-            self.pen.failure(ids, reason, 0)
+            let service = self.options.existing.missing_service.as_str();
+            let service = Some(service).filter(|_| fate == Fate::ModelMissing);
+            self.pen.failure(ids, reason, 0, service)
         } else {
             self.pen.reject(ids, reason)
         };
@@ -251,6 +271,34 @@ impl Worker {
         self.seen.again(utterance).then_some("DUPLICATE_UTTERANCE")
     }
 
+    /// All the audio of the turn, if an existing agent works on it now.
+    fn gather(
+        &mut self,
+        job_id: &str,
+        assign: &Incoming<'_>,
+        audio: Option<&[u8]>,
+    ) -> Option<Audio> {
+        let part = Part {
+            turn: (assign.turn_id().unwrap_or(job_id), Incoming::text(&assign.tgt_lang)),
+            audio: audio.unwrap_or_default(),
+            audio_format: Incoming::text(&assign.audio_format),
+            ends: assign.ends_turn(),
+        };
+        self.memory.gather(&part, self.options.existing.works_from)
+    }
+
+    /// It recognises what it recognised last in this session.
+    fn says_again(&mut self, assign: &Incoming<'_>) -> bool {
+        let session = assign.session_id.map_or("", |session| session.get());
+        match &self.options.behaviour.says {
+            Some(text) => self.memory.says_again(session, text),
+            None => {
+                let text = format!("utterance {}", assign.utterance_index.unwrap_or(0));
+                self.memory.says_again(session, &text)
+            }
+        }
+    }
+
     fn on_cancel(&mut self, job_id: &str, attempt_id: Option<u64>) {
         if !self.options.does("cancel") {
             return;
@@ -276,6 +324,8 @@ impl Worker {
             self.lose(&job);
         }
         self.unacked.clear();
+        self.memory = Memory::default();
+        self.began = Instant::now();
         self.draining = false;
         set(&self.shared.counters.running, 0);
         set(&self.shared.counters.unacked, 0);

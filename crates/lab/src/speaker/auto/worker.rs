@@ -180,7 +180,11 @@ impl Worker {
         let give_up_at = Instant::now() + self.script.give_up_after;
         let mut after = pause;
         loop {
-            sleep(after.mul_f64(rand::random_range(0.5..1.5))).await;
+            sleep(match self.options.is_existing() {
+                true => self.options.reconnect_after,
+                false => after.mul_f64(rand::random_range(0.5..1.5)),
+            })
+            .await;
             let error = match self.connect().await {
                 Ok(link) => return Ok(link),
                 Err(error) => error,
@@ -200,7 +204,9 @@ impl Worker {
 
     /// Whether the scheduler does not want it back.
     fn is_final(&self, closed: &Closed) -> bool {
-        closed.is_final()
+        // An existing client knows no reason not to come back.
+        !self.options.is_existing()
+            && closed.is_final()
             && !(self.options.persistence.after_superseded && closed.code == Some(4001))
     }
 
@@ -323,6 +329,8 @@ impl Worker {
         self.last_index = self.last_index.max(message["utterance_index"].as_u64());
         match message["type"].as_str() {
             Some("backpressure") => self.obey(&message),
+            // An existing client shows what it is told in words, and obeys nothing of it.
+            Some("error" | "go_away") if self.options.is_existing() => {}
             Some("error") => {
                 if let Some(ms) = message["retry_after_ms"].as_u64() {
                     self.speaking.hold(Instant::now() + Duration::from_millis(ms));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lingua_lab::fake_node::{ConnectError, JobEvent, Latency};
 use lingua_lab::{Behaviour, FakeNode};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -281,34 +281,6 @@ async fn heartbeats_tell_what_is_running_and_whether_the_node_drains() {
 
     node.heartbeat(json!({ "resource_usage": { "gpu_percent": 99.5 } })).await.unwrap();
     while line.next().await["resource_usage"]["gpu_percent"] != 99.5 {}
-}
-
-#[tokio::test]
-async fn an_old_agent_answers_as_agents_in_the_field_do() {
-    let desk = Desk::open().await;
-    let (node, mut line) = desk.automatic(desk.options().old_agent()).await;
-    for new in ["supports", "max_concurrent_jobs"] {
-        assert!(line.register.get(new).is_none(), "{}", line.register);
-    }
-    assert_eq!(line.register["installed_services"][0]["type"], "ASR");
-    assert_eq!(line.register["installed_services"][0]["device"], "gpu");
-
-    let mut other_utterance = assign("job-2", 1);
-    other_utterance["session_id"] = json!("s-job-1");
-    line.send_together(vec![assign("job-1", 1), assign("job-1", 2), other_utterance]).await;
-    let mut codes = Vec::new();
-    for _ in 0..3 {
-        let result = line.next().await;
-        assert_eq!(result["type"], "job_result");
-        codes.push(result["error"]["code"].clone());
-    }
-    assert_eq!(codes, [Value::Null, json!("DUPLICATE_JOB"), json!("DUPLICATE_UTTERANCE")]);
-
-    node.heartbeat(Value::Null).await.unwrap();
-    let heartbeat = line.next().await;
-    assert!(heartbeat.get("running").is_none(), "{heartbeat}");
-    assert!(heartbeat["capability_by_type"].is_array(), "{heartbeat}");
-    assert_eq!(node.stats().unacked, 0);
 }
 
 #[tokio::test]

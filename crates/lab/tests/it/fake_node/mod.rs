@@ -2,5 +2,6 @@
 
 mod automatic;
 mod desk;
+mod existing;
 mod returning;
 mod scripted;

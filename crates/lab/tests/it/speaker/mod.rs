@@ -2,4 +2,5 @@
 
 mod automatic;
 mod desk;
+mod existing;
 mod scripted;

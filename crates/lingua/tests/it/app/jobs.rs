@@ -117,6 +117,7 @@ impl JobBuilder {
             features: &[],
         };
         let id = key.job_id();
+        let alone = self.turn.is_none();
         let deadline = Duration::from_millis(app.engine.settings().timing.deadline_ms);
         JobSpec {
             id,
@@ -144,6 +145,8 @@ impl JobBuilder {
                 audio_format: "opus".into(),
                 sample_rate: 16_000,
                 trace_id: "trace".into(),
+                // One alone is a whole turn.
+                manual_cut: alone,
                 ..Work::default()
             }),
             deadline_in: self.deadline.unwrap_or(deadline),

@@ -5,6 +5,7 @@ pub mod breaking;
 pub mod cutting;
 pub mod draining;
 pub mod ending;
+pub mod existing;
 pub mod opening;
 pub mod resuming;
 pub mod wholes;
@@ -96,6 +97,13 @@ macro_rules! conversations {
                 a_flood_is_slowed_down_and_loses_nothing,
                 who_reads_nothing_is_let_go_and_delays_nobody,
                 a_message_too_large_ends_the_connection,
+            }
+            existing {
+                speech_that_a_close_ends_is_answered,
+                speech_that_new_languages_end_is_answered,
+                speech_that_a_drain_ends_is_answered_and_the_drain_is_short,
+                a_long_turn_comes_back_whole,
+                a_job_over_http_is_answered,
             }
             draining {
                 a_drain_ends_what_was_said_and_closes,

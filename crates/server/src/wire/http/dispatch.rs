@@ -95,9 +95,13 @@ pub(crate) struct DispatchOptions {
     /// Answer only when the job is over, or after so long.
     #[schema(maximum = 60000)]
     wait_ms: Option<u64>,
-    /// The parts of one long utterance share it, and prefer one node.
+    /// The parts of one long utterance share it, and prefer one node. It says that more comes, unless
+    /// `turn_ends`.
     #[schema(value_type = Option<String>)]
     turn_id: Option<TurnId>,
+    /// The speaker ended the turn with this part, so nodes need not wait for another. Absent: true
+    /// without `turn_id`, false with it.
+    turn_ends: Option<bool>,
     /// The utterance's number within its session.
     utterance_index: Option<u64>,
     /// Types of services that the node must have beyond recognition, repair, translation and speech.
@@ -184,7 +188,9 @@ impl DispatchRequest {
             Some(pipeline) => pipeline,
             None => whole_pipeline(route, speech),
         };
+        let turn_ends = options.turn_ends.unwrap_or(options.turn_id.is_none());
         let work = Work {
+            manual_cut: turn_ends,
             utterance_index: within("options.utterance_index", index, 0..=MAX_INDEX)?,
             src_lang: self.src_lang,
             tgt_lang: self.tgt_lang,
@@ -351,6 +357,22 @@ mod tests {
         );
         let unnamed = r#"{"session_id":"s","src_lang":"en","tgt_lang":"zh","audio":"AAEC"}"#;
         assert_ne!(job(unnamed).unwrap().id, job(unnamed).unwrap().id);
+    }
+
+    #[test]
+    fn a_job_ends_its_turn_unless_more_of_the_turn_comes() {
+        for (options, ends) in [
+            ("{}", true),
+            (r#"{"turn_id":"t"}"#, false),
+            (r#"{"turn_id":"t","turn_ends":true}"#, true),
+            (r#"{"turn_ends":false}"#, false),
+        ] {
+            let json = format!(
+                r#"{{"session_id":"s","src_lang":"en","tgt_lang":"zh","audio":"AAEC","options":{options}}}"#
+            );
+            let work = job(&json).unwrap().work;
+            assert_eq!((work.manual_cut, work.timeout_cut), (ends, false), "{options}");
+        }
     }
 
     #[test]
