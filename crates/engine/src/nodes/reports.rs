@@ -18,6 +18,9 @@ use crate::tasks;
 /// A node to which nothing could be sent is not chosen here for so long.
 pub(crate) const INHIBITION: Duration = Duration::from_secs(1);
 
+/// The name of the limit on one result, as the configuration and the metrics have it.
+const RESULT_BYTES: &str = "result_bytes";
+
 /// What became of a node's word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heard {
@@ -30,7 +33,7 @@ pub enum Heard {
 impl Nodes {
     /// Takes a node's word about a job.
     pub fn job_word(self: &Arc<Self>, from: &Connection, word: JobWord) -> Heard {
-        let JobWord { job: masked, attempt, token, report } = word;
+        let JobWord { job: masked, attempt, token, report } = self.bounded(word);
         let job = self.shared.secret.masked(masked);
         let kind = report.kind();
         let is_result = matches!(report, JobReport::Result(_));
@@ -44,11 +47,11 @@ impl Nodes {
             drop(inner);
             self.shared.metrics.stale(kind);
             tracing::debug!(node.id = %from.node.id, job.id = %job, attempt, kind, "stale word");
-            let repeats = supports.is_some_and(|supports| supports.result_ack);
+            let repeats = is_named && supports.is_some_and(|supports| supports.result_ack);
             if repeats
-                && is_named
                 && let Some(attempt) = attempt
                 && let JobReport::Result(result) = report
+                && self.may_look_up(from).is_ok()
             {
                 // It may be of an instance that is gone. It is acknowledged once that is clear, and
                 // until then said again and again.
@@ -126,6 +129,15 @@ impl Nodes {
                 Heard::Stale
             }
         }
+    }
+
+    /// A word that no client's connection is too small for.
+    fn bounded(&self, word: JobWord) -> JobWord {
+        let (report, too_large) = word.report.bounded(self.shared.settings.max_result_bytes);
+        if too_large {
+            self.shared.metrics.limited(RESULT_BYTES);
+        }
+        JobWord { report, ..word }
     }
 
     /// A job that was put on the connection did not get through: it is tried elsewhere at once, and

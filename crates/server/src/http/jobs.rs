@@ -35,7 +35,7 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 refusals!(ViewRefusals: InvalidMessage, NotFound, SchedulerDependencyDown);
 refusals!(CancelRefusals: InvalidMessage, NotFound, Conflict, SchedulerDependencyDown);
 refusals!(WordRefusals: InvalidMessage, MessageTooLarge, Forbidden, NotFound, StaleAttempt,
-    SchedulerDependencyDown);
+    RateLimited, SchedulerDependencyDown);
 
 /// Ask how a job stands
 ///
@@ -211,6 +211,7 @@ async fn hear(engine: &Engine, caller: &Caller, said: Said) -> Answer<Json<Done>
     };
     let job = word.job;
     if engine.nodes.job_word(&connection, word) == Heard::Stale {
+        engine.nodes.may_look_up(&connection)?;
         engine.jobs.past_word(job, &node, attempt).await?;
     }
     Ok(Json(DONE))

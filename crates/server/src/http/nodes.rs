@@ -38,9 +38,9 @@ use table::{HttpNode, SUPPORTS};
 const INBOX: usize = 256;
 
 refusals!(RegisterRefusals: InvalidMessage, MessageTooLarge, InvalidCapability, Forbidden,
-    NodeIdConflict, QuotaExceeded, Draining, SchedulerDependencyDown);
+    NodeIdConflict, RateLimited, QuotaExceeded, Draining, SchedulerDependencyDown);
 refusals!(HeartbeatRefusals: InvalidMessage, MessageTooLarge, InvalidCapability, NotFound,
-    Forbidden);
+    Forbidden, RateLimited);
 refusals!(NextRefusals: InvalidMessage, NotFound, Conflict, Forbidden);
 
 /// Register a node

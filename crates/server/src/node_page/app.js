@@ -17,7 +17,7 @@ let question = 0;
 function h(kind, attributes, ...children) {
   const made = document.createElement(kind);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
   return made;
 }
 
