@@ -40,7 +40,7 @@ async fn the_nodes_own_token_shows_the_node_and_no_other() {
                  && document.querySelector('#node').innerText.includes('gpu-1 is ready')";
     browser.until("the node is shown", shown).await;
     let said = browser.text("#node").await;
-    for part in ["Nothing is in the way of jobs.", "declared", "en->zh", "Last failures", "None."] {
+    for part in ["Nothing is in the way of jobs.", "declared", "en, zh", "Last failures", "None."] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(!said.contains("[object"), "{said}");
