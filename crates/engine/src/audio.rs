@@ -80,7 +80,9 @@ impl Audio {
     /// The bytes of a reference that was made here, for this tenant, and is still good.
     pub fn fetch(&self, tenant: &TenantId, reference: &str) -> Result<Bytes, Refusal> {
         let wrong = || {
-            Refusal::new(Code::InvalidMessage, "audio_ref is not a reference that was made here")
+            let detail = "audio_ref is not a reference that was made here; POST /v1/audio takes the audio \
+                          and answers with one";
+            Refusal::new(Code::InvalidMessage, detail)
         };
         let name = reference.strip_prefix(SCHEME).unwrap_or(reference);
         let (name, mark) = name.rsplit_once('.').ok_or_else(wrong)?;

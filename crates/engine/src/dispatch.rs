@@ -245,7 +245,7 @@ impl Dispatcher {
     }
 
     /// What a node's late or repeated word about a job means, for a node that wants an answer: it
-    /// was heard before, or it is about an attempt that is not the node's.
+    /// names the job as the node knows it or by its own id. The word was heard before, or it is about an attempt that is not the node's.
     pub async fn past_word(
         &self,
         masked: JobId,
@@ -256,7 +256,15 @@ impl Dispatcher {
             let detail = "this is not the job's current attempt on this node; stop working on it";
             Refusal::new(Code::StaleAttempt, detail)
         };
-        let job = self.shared.secret.masked(masked);
+        let mut job = self.shared.secret.masked(masked);
+        let mut record = None;
+        if self.job(&job).is_none() {
+            record = self.record(&job).await?;
+            if record.is_none() {
+                // Or the job's own id, which whoever handed it in may have told the node.
+                job = masked;
+            }
+        }
         if let Some(job) = self.job(&job) {
             let own = |a: &&AttemptView| a.number == attempt && a.node == *node;
             let outcome = |view: &View| view.attempts.iter().find(own)?.outcome.clone();
@@ -268,7 +276,9 @@ impl Dispatcher {
                 return if heard { Ok(()) } else { Err(stale()) };
             }
         }
-        let record = self.record(&job).await?;
+        if record.is_none() {
+            record = self.record(&job).await?;
+        }
         let Some(record) = record else {
             return Err(Refusal::new(Code::NotFound, "there is no such job"));
         };

@@ -4,7 +4,8 @@
 //! - `failures`: the last attempts that failed on it.
 //! - `elsewhere`: nodes whose connection another instance has.
 //! - `records`: keeping the store's record of it true.
-//! - `reports`: what it says about jobs, fenced before it has any effect. `running`: what it says it runs.
+//! - `supports`: what it understands. `running`: what it says it runs.
+//! - `reports`: what it says about jobs, fenced before it has any effect.
 //! - `limits`: how much of all this reaches the store.
 //!
 //! A door calls [`Nodes::register`] for a connection and gets a [`Connection`]; with that it passes
@@ -19,6 +20,7 @@ mod records;
 mod reports;
 mod running;
 mod state;
+mod supports;
 mod trust;
 
 pub use breaker::BreakerView;
@@ -28,6 +30,7 @@ pub(crate) use records::FORGET_AFTER;
 pub use reports::Heard;
 pub(crate) use reports::INHIBITION;
 pub(crate) use state::{BEFORE, Held, NodeState, SendError};
+pub use supports::Supports;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -61,60 +64,6 @@ pub struct Nodes {
     serials: AtomicU64,
     rates: NodeRates,
     registrations: Registrations,
-}
-
-/// What a node understands beyond the protocol that every agent speaks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Supports {
-    /// It says that it takes a job.
-    pub ack: bool,
-    /// It stops a job when told to.
-    pub cancel: bool,
-    /// It takes audio as a binary frame.
-    pub binary_audio: bool,
-    /// It fetches audio by reference.
-    pub audio_ref: bool,
-    /// It sends the lease's name along.
-    pub tokens: bool,
-    /// It sends progress.
-    pub progress: bool,
-    /// It repeats a result until it is told that it arrived.
-    pub result_ack: bool,
-}
-
-impl Supports {
-    /// As bits, for other instances.
-    pub(crate) fn bits(self) -> u8 {
-        let all = [
-            self.ack,
-            self.cancel,
-            self.binary_audio,
-            self.audio_ref,
-            self.tokens,
-            self.progress,
-            self.result_ack,
-        ];
-        (0..).zip(all).map(|(at, set)| u8::from(set) << at).sum()
-    }
-
-    /// What such bits stand for.
-    pub(crate) fn from_bits(bits: u8) -> Self {
-        let set = |at: u8| bits & (1 << at) != 0;
-        Supports {
-            ack: set(0),
-            cancel: set(1),
-            binary_audio: set(2),
-            audio_ref: set(3),
-            tokens: set(4),
-            progress: set(5),
-            result_ack: set(6),
-        }
-    }
-
-    /// Whether it listed anything at all; an older agent lists nothing.
-    pub fn any(self) -> bool {
-        self != Supports::default()
-    }
 }
 
 /// What a node says of itself beside its abilities: shown, never decided on.

@@ -115,7 +115,7 @@ impl Nodes {
         todo: Todo,
         owed: bool,
     ) -> lingua_store::Result<()> {
-        let timing = &self.shared.settings.timing;
+        let (timing, calls) = (&self.shared.settings.timing, node.supports().calls);
         let (reports, lease, held, newer) = {
             let inner = node.lock();
             // What was given up is left to lapse.
@@ -157,8 +157,8 @@ impl Nodes {
             epoch,
             running: running.as_deref(),
             lease,
-            grace: Duration::from_millis(timing.send_ms + timing.ack_ms).min(lease / 2),
-            reserve_lease: Duration::from_millis(timing.reserve_lease_ms),
+            grace: Duration::from_millis(timing.send_ms + timing.ack_ms_of(calls)).min(lease / 2),
+            reserve_lease: Duration::from_millis(timing.reserve_lease_ms_of(calls)),
             quarantine: Duration::from_millis(timing.quarantine_ms),
         };
         match self.shared.store.slots.confirm(&node.id, &report).await? {

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lingua_core::{JobId, LeaseToken};
+use lingua_core::{JobId, LeaseToken, NodeId};
 use tokio::time::Instant;
 
 use super::state::{Held, Inner, NodeState};
-use super::{Connection, JobEvent, Nodes};
+use super::{Connection, JobEvent, Nodes, Supports};
 use crate::cluster::Stray;
 use crate::dispatch::FOR_ENDINGS;
 use crate::job::{JobReport, JobWord, NodeResult, ToNode, is_fault};
@@ -130,6 +130,23 @@ impl Nodes {
         }
     }
 
+    /// The name under which the node knows a job that it calls by that name or by the job's own id, as whoever
+    /// handed the job in knows it. One that the node does not have stays what it is.
+    pub fn name_of(&self, from: &Connection, said: JobId) -> JobId {
+        let masked = self.shared.secret.masked(said);
+        let inner = from.node.lock();
+        match inner.held.contains_key(&said) && !inner.held.contains_key(&masked) {
+            true => masked,
+            false => said,
+        }
+    }
+
+    /// How long a slot is held for a job on its way to this node.
+    pub(crate) fn reserve_lease(&self, node: &NodeId) -> Duration {
+        let calls = self.get(node).is_some_and(|node| node.supports().calls);
+        Duration::from_millis(self.shared.settings.timing.reserve_lease_ms_of(calls))
+    }
+
     /// A word that no client's connection is too small for.
     fn bounded(&self, word: JobWord) -> JobWord {
         let (report, too_large) = word.report.bounded(self.shared.settings.max_result_bytes);
@@ -172,6 +189,13 @@ impl Nodes {
         tasks::spawn("renew a lease", async move {
             let _ = nodes.shared.store.slots.renew(&id, token, lease).await;
         });
+    }
+}
+
+impl NodeState {
+    /// What it understands, by its connection of this moment.
+    pub(crate) fn supports(&self) -> Supports {
+        self.lock().link.as_ref().map(|link| link.supports).unwrap_or_default()
     }
 }
 

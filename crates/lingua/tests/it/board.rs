@@ -206,7 +206,7 @@ async fn follow(socket: &mut TcpStream, ready: impl Fn(&Value) -> bool) -> Value
 async fn the_stream_tells_at_once_and_with_every_change_and_ends_with_the_process() {
     let app = TestApp::start(On::Memory, quick()).await;
     let mut socket = TcpStream::connect(app.address).await.unwrap();
-    socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     follow(&mut socket, |stats| stats["store_up"] == true).await;
     let node = node(&app, "one", 2).await;
     let told = follow(&mut socket, |stats| stats["snapshot"]["nodes"]["ready"] == 1).await;
@@ -225,7 +225,7 @@ async fn who_reads_nothing_holds_nothing_up() {
     let mut silent = Vec::new();
     for _ in 0..50 {
         let mut socket = TcpStream::connect(app.address).await.unwrap();
-        socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         silent.push(socket);
     }
     let board = app.engine.board.frames();

@@ -90,7 +90,7 @@ async fn the_stream_of_events_is_as_described_and_so_is_each_event() {
     let answers = &api.description["paths"]["/api/v1/events"]["get"]["responses"];
     assert!(answers["200"]["content"]["text/event-stream"].is_object(), "{answers}");
     let mut socket = tokio::net::TcpStream::connect(app.address).await.unwrap();
-    socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let (mut text, mut buffer) = (String::new(), vec![0; 65_536]);
     let data = loop {
         let read = tokio::time::timeout(Duration::from_secs(20), socket.read(&mut buffer));

@@ -246,8 +246,12 @@ options! {
         /// How often the list of revoked tokens is read, and so how long one is good after that.
         recheck_ms: u64 = 2_000, 100..=60_000;
         /// From which web pages browsers may connect, such as https://talk.example.org; exactly these, and
-        /// this scheduler's own pages.
+        /// this scheduler's own pages. Without key_files also pages on localhost, on any port.
         origins: Vec<String> = Vec::new() => reloads;
+        /// By which names it may be called, such as lingua.example.org, beside localhost and, where it
+        /// listens beyond loopback, any address: a page can make its own name point here. Without key_files
+        /// calls by other names are always refused (421), with them only if names are given here.
+        hosts: Vec<String> = Vec::new() => reloads;
     }
 
     /// How much anybody may ask of it.
@@ -312,6 +316,9 @@ options! {
         send_ms: u64 = base.1.timing.send_ms, 1..=60_000;
         /// Waiting for the node's ack after that.
         ack_ms: u64 = base.1.timing.ack_ms, 1..=60_000;
+        /// The same for nodes that ack by an HTTP call, if it is longer: they ask for jobs now and then, and
+        /// connect anew for every call. Their slots are held as much longer.
+        http_ack_ms: u64 = base.1.timing.http_ack_ms, 1..=60_000;
         /// How long a node may work on one job.
         exec_max_ms: u64 = base.1.timing.exec_max_ms, 1..=3_600_000;
         /// What the scheduler itself needs on the way: store, bus, delivery.
@@ -529,6 +536,7 @@ impl Config {
             compat_heartbeat_ms: nodes.compat_heartbeat_ms,
             send_ms: jobs.send_ms,
             ack_ms: jobs.ack_ms,
+            http_ack_ms: jobs.http_ack_ms,
             reserve_lease_ms: jobs.reserve_lease_ms,
             running_lease_ms: jobs.running_lease_ms,
             exec_max_ms: jobs.exec_max_ms,

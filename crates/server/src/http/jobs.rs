@@ -204,11 +204,12 @@ pub(crate) async fn fail(
 
 /// Passes a node's word on.
 async fn hear(engine: &Engine, caller: &Caller, said: Said) -> Answer<Json<Done>> {
-    let Said { node, attempt, word } = said;
+    let Said { node, attempt, mut word } = said;
     caller.is_node(node.as_str())?;
     let Some(connection) = engine.nodes.connection(&node) else {
         return Err(Refused(Refusal::new(Code::NotFound, "register again")));
     };
+    word.job = engine.nodes.name_of(&connection, word.job);
     let job = word.job;
     if engine.nodes.job_word(&connection, word) == Heard::Stale {
         engine.nodes.may_look_up(&connection)?;

@@ -60,12 +60,16 @@ fn add_guards(described: &mut Value) {
         "description": "Needed where the scheduler has keys; see `lingua token`."
     });
     for (method, path, who) in super::calls() {
-        let item = described["paths"].get_mut(path).filter(|_| who != "everybody");
+        let item = described["paths"].get_mut(path);
         let Some(call) = item.and_then(|item| item.get_mut(method.to_lowercase())) else {
             continue;
         };
-        call["security"] = json!([{ "token": [] }, {}]);
-        for code in [Code::Unauthorized, Code::Forbidden] {
+        let mut codes = vec![Code::MisdirectedRequest];
+        if who != "everybody" {
+            call["security"] = json!([{ "token": [] }, {}]);
+            codes.extend([Code::Unauthorized, Code::Forbidden]);
+        }
+        for code in codes {
             let answer = &mut call["responses"][code.http_status().to_string()];
             // The call may have other reasons for the same status.
             let others = answer["description"].as_str().filter(|codes| *codes != code.as_str());
@@ -94,6 +98,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::http::LEAD_THERE;
 
     fn routes() -> BTreeSet<(String, String)> {
         let routes = crate::http::calls().into_iter();
@@ -115,7 +120,8 @@ mod tests {
             .into_iter()
             .filter(|(path, _)| {
                 let others = ["/ws/", "/internal/", "/dashboard", "/talk", "/node"];
-                path != "/" && !others.iter().any(|other| path.starts_with(other))
+                !LEAD_THERE.contains(&path.as_str())
+                    && !others.iter().any(|other| path.starts_with(other))
             })
             .collect();
         assert_eq!(described, routes);
