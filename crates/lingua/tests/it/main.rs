@@ -48,6 +48,7 @@ mod no_oversell;
 mod observing;
 mod openapi;
 mod owners;
+mod operating;
 mod paper_calls;
 mod randomness;
 mod restarts;

@@ -172,3 +172,21 @@ async fn examples_are_as_their_schemas_say() {
     }
     assert!(examples > 60, "{examples}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_parameter_is_refused_with_those_that_the_call_takes() {
+    let app = TestApp::start(On::Memory, quick()).await;
+    let api = Api::of(&app).await;
+    for path in ["/api/v1/nodes?limt=5", "/api/v1/sessions?Limit=5", "/v1/job/abc?wait=5"] {
+        let reply = api.get(path).await;
+        assert_eq!(
+            (reply.status, &reply.body["error"]),
+            (400, &"INVALID_MESSAGE".into()),
+            "{path}"
+        );
+        let detail = reply.body["detail"].as_str().unwrap();
+        assert!(detail.contains("is no parameter of this call; it takes "), "{detail}");
+    }
+    assert_eq!(api.get("/api/v1/nodes?limit=5&after=").await.status, 200);
+    app.finish().await;
+}

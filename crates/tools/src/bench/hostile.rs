@@ -4,6 +4,7 @@
 //! the scheduler alone: first undisturbed, then beside one hostile client of each kind, in the same
 //! run. Undisturbed again at the end, so that a machine that got busier is not taken for malice.
 
+use lingua_server::say;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -194,16 +195,23 @@ fn seat(target: SocketAddr, n: u32) -> Conversations {
     Conversation { begin_after, speaker, script }.alone()
 }
 
-#[allow(clippy::print_stdout, reason = "the report is what the command is for")]
 fn print(lines: &[Line]) {
-    println!("from the last word to its ending, in milliseconds, beside a client that");
-    println!(
+    say!("from the last word to its ending, in milliseconds, beside a client that");
+    say!(
         "  {:<20} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6} {:>9}",
-        "", "endings", "p50", "p99", "max", "moved", "RSS MiB", "CPU %", "Redis /s"
+        "",
+        "endings",
+        "p50",
+        "p99",
+        "max",
+        "moved",
+        "RSS MiB",
+        "CPU %",
+        "Redis /s"
     );
     for line in lines {
         let commands = line.redis_commands_per_s.map_or("-".to_owned(), |n| format!("{n:.0}"));
-        println!(
+        say!(
             "  {:<20} {:>8} {:>8.2} {:>8.2} {:>8.2} {:>+8.2} {:>9.1} {:>6.1} {commands:>9}",
             line.beside,
             line.endings,
