@@ -8,7 +8,7 @@ use lingua_core::{JobId, LeaseToken, NodeId};
 use tokio::time::Instant;
 
 use super::state::{Held, Inner, NodeState};
-use super::{Connection, JobEvent, Nodes, Supports};
+use super::{Connection, Fault, JobEvent, Nodes, Supports};
 use crate::cluster::Stray;
 use crate::dispatch::FOR_ENDINGS;
 use crate::job::{JobReport, JobWord, NodeResult, ToNode, is_fault};
@@ -210,7 +210,7 @@ impl Inner {
     /// A job of another instance failed here. Says whether that changes what the node gets.
     fn reported(&mut self, at_ms: u64, job: JobId, code: &str) -> bool {
         self.failures.note(at_ms, job, code);
-        is_fault(code) && self.failure(Instant::now())
+        is_fault(code) && self.failure(Instant::now(), Fault::Job)
     }
 
     /// An older agent keeps the speech of a turn's earlier parts for a later one, and gives no
