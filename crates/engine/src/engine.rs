@@ -262,6 +262,11 @@ impl Engine {
         &self.shared.instance
     }
 
+    /// The id under which nodes know a job, and back.
+    pub(crate) fn masked(&self, job: JobId) -> JobId {
+        self.shared.secret.masked(job)
+    }
+
     /// The fleet as this instance sees it.
     pub fn fleet(&self) -> &FleetView {
         &self.shared.fleet

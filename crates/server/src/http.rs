@@ -17,6 +17,7 @@ mod languages;
 mod metrics;
 mod nodes;
 mod openapi;
+mod owner;
 mod pages;
 mod query;
 mod revocations;
@@ -55,6 +56,7 @@ fn routes() -> Vec<Route> {
         post("/v1/node/register", NODE, nodes::register),
         post("/v1/node/heartbeat", NODE, nodes::heartbeat),
         get("/v1/node/{id}/jobs", NODE, nodes::next),
+        get("/v1/node/{id}", NODE, owner::view),
         post("/v1/job/ack", NODE, jobs::ack),
         post("/v1/job/done", NODE, jobs::done),
         post("/v1/job/fail", NODE, jobs::fail),
@@ -86,6 +88,8 @@ fn routes() -> Vec<Route> {
         get("/compute-power", Who::Everybody, dashboard::root),
         get("/talk", Who::Everybody, talk::page),
         get("/talk/{*file}", Who::Everybody, talk::file),
+        get("/node", Who::Everybody, owner::page),
+        get("/node/{file}", Who::Everybody, owner::file),
         get("/internal/v1/bodies/{names}", Who::Peers, crate::peers::bodies),
         get("/internal/v1/sessions", Who::Peers, sessions::of_this_one),
         get("/internal/v1/jobs/{job_id}", Who::Peers, jobs::of_this_one),

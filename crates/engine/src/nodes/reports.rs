@@ -107,7 +107,7 @@ impl Nodes {
                     // Whoever has the job sees how it ended; this instance sees how the node does.
                     let changed = match &result {
                         NodeResult::Failure { code, .. } => {
-                            is_fault(code) && inner.failure(Instant::now(), Fault::Job)
+                            inner.reported(self.shared.clock.now().as_millis(), job, code)
                         }
                         _ => inner.success(&self.shared.settings),
                     };
@@ -207,6 +207,12 @@ impl Held {
 }
 
 impl Inner {
+    /// A job of another instance failed here. Says whether that changes what the node gets.
+    fn reported(&mut self, at_ms: u64, job: JobId, code: &str) -> bool {
+        self.failures.note(at_ms, job, code);
+        is_fault(code) && self.failure(Instant::now(), Fault::Job)
+    }
+
     /// An older agent keeps the speech of a turn's earlier parts for a later one, and gives no
     /// result for them: they end with it.
     fn close_turn(&self, closing: &JobId) {

@@ -47,6 +47,7 @@ mod needs;
 mod no_oversell;
 mod observing;
 mod openapi;
+mod owners;
 mod operating;
 mod paper_calls;
 mod randomness;
