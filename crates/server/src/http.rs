@@ -5,6 +5,7 @@ mod asyncapi;
 mod audio;
 mod board;
 mod dashboard;
+mod bodies;
 mod body;
 mod dispatch;
 mod error;
@@ -34,6 +35,7 @@ use lingua_engine::Engine;
 
 use crate::identity::{Gate, Role};
 use crate::peers::ask::Ask;
+use crate::tls::Trust;
 use board::Readers;
 pub(crate) use error::Refused;
 use guard::{Guard, Who};
@@ -78,7 +80,7 @@ fn routes() -> Vec<Route> {
         get("/dashboard/{file}", Who::Everybody, dashboard::file),
         get("/talk", Who::Everybody, talk::page),
         get("/talk/{*file}", Who::Everybody, talk::file),
-        get("/internal/v1/bodies/{names}", Who::Peers, crate::peers::bodies),
+        get("/internal/v1/bodies/{names}", Who::Peers, bodies::bodies),
         get("/internal/v1/sessions", Who::Peers, sessions::of_this_one),
         get("/internal/v1/jobs/{job_id}", Who::Peers, jobs::of_this_one),
         get("/ws/node", Who::Socket(Role::Node), crate::ws::node),
@@ -188,9 +190,10 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    pub(crate) fn new(engine: Engine, gate: Arc<Gate>) -> Self {
+    /// `peers` says how other instances are met.
+    pub(crate) fn new(engine: Engine, gate: Arc<Gate>, peers: Trust) -> Self {
         let nodes = HttpNodes::start(Arc::clone(&engine.nodes));
-        let (endpoints, readers, ask) = (Endpoints::new(), Readers::default(), Ask::new());
+        let (endpoints, readers, ask) = (Endpoints::new(), Readers::default(), Ask::new(peers));
         Door { engine, gate, nodes, endpoints, readers, ask }
     }
 }

@@ -1,6 +1,6 @@
 //! The scheduler of a real-time speech translation platform: the edge around the engine, and `serve`.
 //!
-//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`),
+//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`), [`cluster_key`] (what instances share),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
 //! [`otlp`], [`telemetry`], and the commands [`token`] and [`probe`]. [`client`] is for programs that call a scheduler.
 //!
@@ -10,6 +10,7 @@ mod cli;
 mod config;
 mod identity;
 mod app;
+mod cluster_key;
 mod tls;
 mod listener;
 mod workers;
@@ -41,7 +42,9 @@ pub use crate::app::{open_store, start_embedded};
 pub use crate::cli::{Command, Failure, Serve};
 /// The calls by method and path, and who may make them.
 pub use crate::http::calls;
+use crate::peers::Peers;
 use crate::telemetry::LogFormat;
+use crate::tls::Trust;
 /// The description of both sockets.
 pub use crate::wire::asyncapi::document as asyncapi;
 use crate::workers::Places;
@@ -89,11 +92,11 @@ pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output
     let address = socket.local_addr().map(|address| format!("http://{address}"));
     if let Ok(address) = address
         && let Err(error) =
-            engine.join(&address, Arc::new(peers::Peers::new(tls::Trust::Nobody))).await
+            engine.join(&address, Arc::new(Peers::new(Trust::Nobody, engine.asker()))).await
     {
         tracing::warn!(%error, "this instance stays alone");
     }
-    let door = http::Door::new(engine.clone(), identity::Gate::open());
+    let door = http::Door::new(engine.clone(), identity::Gate::open(), Trust::Nobody);
     let limits = Arc::new(config::Config::preset(Default::default()).limits);
     let sockets = Sockets { public: socket, admin: None, tls: None, limits };
     serve_on(sockets, door, engine, &Places::here(), stop).await;

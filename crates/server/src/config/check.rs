@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use lingua_engine::cluster::presence::is_address;
+
 use super::options::Config;
 
 /// Everything that does not.
@@ -39,11 +41,6 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
         "tls.cert_file with a store that instances share needs tls.peer_ca_file: speech goes from one \
          to the other, and each has to know whom it gives it to"
             .to_owned(),
-    );
-    must(
-        tls.cert_file.is_none()
-            || main.advertise.as_ref().is_none_or(|address| address.starts_with("https://")),
-        "advertise has to begin with https:// where tls.cert_file is set".to_owned(),
     );
     must(
         main.store_file.is_none() || main.store.reveal() == "memory",
@@ -123,7 +120,18 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
         names.len() == identity.key_files.len(),
         "identity.key_files: two keys have the same name".to_owned(),
     );
+    problems.extend(advertised(config));
     problems
+}
+
+/// What is wrong with the address that other instances are told.
+fn advertised(config: &Config) -> Option<String> {
+    let address = config.main.advertise.as_deref()?;
+    if config.tls.cert_file.is_some() && !address.starts_with("https://") {
+        return Some("advertise has to begin with https:// where tls.cert_file is set".to_owned());
+    }
+    let wrong = "advertise is a scheme, a host and a port, such as https://10.0.0.11:5010";
+    (!is_address(address)).then(|| wrong.to_owned())
 }
 
 /// The name of a key: that of its file up to the first dot.

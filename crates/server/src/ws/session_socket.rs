@@ -168,6 +168,7 @@ impl SessionLine {
                 return Err(refusal);
             }
             init.opening.tenant = tenant.clone();
+            init.opening.subject = Some(known.subject.as_str().into());
         }
         self.visitor.note(Role::Session, Ok(()));
         self.wire.is_known();

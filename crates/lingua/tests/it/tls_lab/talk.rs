@@ -190,6 +190,10 @@ impl Tunnel {
         format!("ws://{}{path}", self.address)
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub fn http(&self) -> String {
         format!("http://{}", self.address)
     }
