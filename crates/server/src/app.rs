@@ -34,7 +34,7 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
     for stranger in strangers {
         tracing::warn!("{stranger}");
     }
-    keep_no_dumps();
+    protect_secrets(config);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -100,6 +100,7 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         let workers = Workers::start(threads(config))?;
         let stop = signals.stop(engine.clone());
         let door = Door::new(engine.clone(), Arc::clone(&gate), trust);
+        let door = door.behind(&socket, &admin, tls.is_some());
         let limits = Arc::new(config.limits.clone());
         let sockets = Sockets { public: socket, admin, tls, limits };
         crate::serve_on(sockets, door, engine, &workers.places(), stop).await;
@@ -113,8 +114,9 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
     })
 }
 
-/// A dump of the memory would have tokens and speech in it.
-fn keep_no_dumps() {
+/// A dump of the memory would have tokens and speech in it, and others may read the files.
+fn protect_secrets(config: &Config) {
+    crate::permissions::warn_of_open_files(config);
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
         tracing::warn!(%error, "a crash may leave a dump of the memory, with tokens and speech");

@@ -8,12 +8,14 @@ use lingua_store::redis::OpenError;
 use crate::telemetry::LogFormat;
 
 mod audit;
+mod duration;
 mod serve;
 mod token;
 mod trust;
 
 pub use audit::Audit;
 pub(crate) use audit::AuditCheck;
+pub use duration::{duration, milliseconds, seconds};
 pub use serve::{ConfigPart, Serve};
 pub use token::Token;
 pub(crate) use token::{TokenInspect, TokenKey, TokenMint, TokenRevoke};

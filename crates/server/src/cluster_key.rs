@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use lingua_engine::chance::Chance;
@@ -100,9 +100,6 @@ fn state_directory(environment: impl Fn(&str) -> Option<OsString>) -> Option<Pat
 }
 
 fn from_file(file: &Path) -> io::Result<Secret> {
-    if fs::metadata(file)?.permissions().mode() & 0o007 != 0 {
-        tracing::warn!(file = %file.display(), "everybody on this machine may use the cluster key");
-    }
     Secret::read(&fs::read_to_string(file)?).map_err(io::Error::other)
 }
 
@@ -131,6 +128,8 @@ fn write(file: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn home(name: &str) -> Option<OsString> {

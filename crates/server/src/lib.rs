@@ -1,13 +1,15 @@
 //! The scheduler of a real-time speech translation platform: the edge around the engine, and `serve`.
 //!
-//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`), [`cluster_key`] (what instances share),
+//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`site`] (names of web pages and hosts), [`permissions`] (who can read its secrets), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`), [`cluster_key`] (what instances share),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
 //! [`otlp`], [`telemetry`], and the commands [`token`] and [`probe`]. [`client`] is for programs that call a scheduler.
 //!
 //! It is a library, so that tests and the binary (`crates/lingua`) go through one door: [`serve`].
 
 mod cli;
+mod site;
 mod config;
+mod permissions;
 mod identity;
 mod app;
 mod cluster_key;
@@ -96,7 +98,10 @@ pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output
     {
         tracing::warn!(%error, "this instance stays alone");
     }
-    let door = http::Door::new(engine.clone(), identity::Gate::open(), Trust::Nobody);
+    let listens = socket.local_addr().map(|address| address.ip());
+    let gate = identity::Gate::open(listens.ok());
+    let door = http::Door::new(engine.clone(), gate, Trust::Nobody);
+    let door = door.behind(&socket, &None, false);
     let limits = Arc::new(config::Config::preset(Default::default()).limits);
     let sockets = Sockets { public: socket, admin: None, tls: None, limits };
     serve_on(sockets, door, engine, &Places::here(), stop).await;

@@ -81,6 +81,7 @@ fn mint(options: &TokenMint) -> Result<(), Failure> {
         not_before_s: now_s(),
         life_s,
     };
+    crate::permissions::warn_if_open("--key", &options.key);
     println!("{}", identity::mint(&options.key, wish).map_err(Failure::failed)?);
     Ok(())
 }
@@ -132,6 +133,12 @@ fn revoke(options: &TokenRevoke) -> Result<(), Failure> {
     match answer.status {
         200 => {
             println!("revoked; every instance turns it away within seconds");
+            if options.subject.is_some() {
+                println!(
+                    "new tokens of the subject are good if they begin (nbf) more than identity.leeway_s \
+                     (5 s unless configured) from now"
+                );
+            }
             Ok(())
         }
         _ => {

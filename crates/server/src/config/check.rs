@@ -4,7 +4,8 @@ use std::path::Path;
 
 use lingua_engine::cluster::presence::is_address;
 
-use super::options::Config;
+use super::options::{Config, Identity};
+use crate::site::{Host, Origin};
 
 /// Everything that does not.
 pub(super) fn problems(config: &Config) -> Vec<String> {
@@ -102,11 +103,33 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
             format!("limits.tenant_shares: {share:?} is not \"tenant=share\", from 1 to 1000"),
         );
     }
-    for origin in &identity.origins {
-        must(is_origin(origin), format!("identity.origins: {origin:?} is not https://host[:port]"));
-    }
     if let Err(error) = crate::telemetry::check_level(&config.log.level) {
         must(false, format!("log.level: {error}"));
+    }
+    problems.extend(of_identity(identity));
+    problems.extend(advertised(config));
+    problems
+}
+
+/// What does not fit in `[identity]`.
+fn of_identity(identity: &Identity) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut must = |holds: bool, otherwise: String| {
+        if !holds {
+            problems.push(otherwise);
+        }
+    };
+    for origin in &identity.origins {
+        must(
+            Origin::parse(origin).is_some(),
+            format!("identity.origins: {origin:?} is not https://host[:port]"),
+        );
+    }
+    for host in &identity.hosts {
+        must(
+            Host::parse(host).is_some(),
+            format!("identity.hosts: {host:?} is not a host, or host:port"),
+        );
     }
     must(!identity.issuer.is_empty(), "identity.issuer is empty".to_owned());
     must(!identity.audience.is_empty(), "identity.audience is empty".to_owned());
@@ -120,7 +143,6 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
         names.len() == identity.key_files.len(),
         "identity.key_files: two keys have the same name".to_owned(),
     );
-    problems.extend(advertised(config));
     problems
 }
 
@@ -138,13 +160,4 @@ fn advertised(config: &Config) -> Option<String> {
 pub(crate) fn kid(file: &Path) -> Option<String> {
     let name = file.file_name()?.to_str()?.split('.').next()?;
     (!name.is_empty()).then(|| name.to_owned())
-}
-
-/// A scheme and a host, as browsers send them.
-fn is_origin(text: &str) -> bool {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    rest.is_some_and(|host| {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-:[]".contains(c);
-        !host.is_empty() && host.chars().all(plain)
-    })
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lingua_lab::speech::Codec;
 
-use super::Authority;
+use super::{Authority, LoadPart};
 
 const SPEAK_EXAMPLES: &str = "\
 Examples:
@@ -76,13 +76,17 @@ Examples:
   lingua load --sessions 200 --closed-loop --svg latency.svg
   lingua load --store redis --json report.json    the same over a private redis-server
   lingua load --url http://127.0.0.1:5010 --nodes 0
+  lingua load restarts                            what restarts cost, in sentences; see its --help
 
 Ends with 1 if anything that was said is lost, doubled, disordered, split or changed, or if a speaker
 could not speak. Only on this machine.";
 
 #[derive(Debug, Args)]
-#[command(after_help = LOAD_EXAMPLES)]
+#[command(after_help = LOAD_EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Load {
+    #[command(subcommand)]
+    pub(crate) part: Option<LoadPart>,
+
     /// Speakers, each with a connection of its own
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub(crate) sessions: u32,

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use indicatif::HumanBytes;
+use lingua_lab::meter::{Measured, Percentiles, Point};
 use lingua_lab::speaker::Kind;
+use lingua_lab::{CrowdReport, FleetStats, Meter};
 use serde::Serialize;
 
 use super::machine::{Process, Usage};
-use super::meter::{Measured, Meter, Percentiles, Point};
-use super::{crowd, fleet};
 use crate::cli::Load;
 
 /// Speakers that are later than this with their own pieces measure themselves.
@@ -35,7 +35,7 @@ pub(super) struct Report {
     backpressure: u64,
     errors: u64,
     last_error: Option<String>,
-    nodes: fleet::Told,
+    nodes: FleetStats,
     memory: Option<Memory>,
     interrupted: bool,
     /// Second by second.
@@ -116,8 +116,8 @@ impl Report {
     pub fn new(
         options: &Load,
         meter: &Meter,
-        told: crowd::Told,
-        nodes: fleet::Told,
+        told: CrowdReport,
+        nodes: FleetStats,
         usage: &[Usage; 4],
         interrupted: bool,
     ) -> Self {
@@ -135,10 +135,10 @@ impl Report {
             check: Check::of(&report),
             missing: report.missing,
             opening_ms: measured.opening,
-            reconnects: measured.reconnects,
+            reconnects: measured.counts.reconnects,
             sessions_not_recovered: report.sessions.saturating_sub(u64::from(told.opened)),
-            backpressure: measured.backpressure,
-            errors: measured.errors,
+            backpressure: measured.counts.backpressure,
+            errors: measured.counts.errors,
             last_error: measured.last_error.clone(),
             nodes,
             memory: processes.map(|((before, begun), (spoken, end))| {
