@@ -9,6 +9,7 @@
 //! - `presence`: where an instance is. `seal`: who sent an envelope. Both are signed.
 //! - `version`: which words an instance understands. `question`: what one asks another over HTTP.
 //! - [`remote`]: what is here for this instance and there for another.
+//! - [`watches`]: waiting for a job of another instance.
 //! - `inbox`: the way in. `feed`: who is there. `strays`: results whose instance or session is gone.
 
 pub(crate) mod words;
@@ -22,6 +23,7 @@ mod inbox;
 mod seal;
 mod strays;
 mod version;
+pub mod watches;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 
@@ -48,6 +50,7 @@ use crate::shared::Shared;
 use post::Bounced;
 use presence::Apart;
 use version::WIRE;
+use watches::{Goal, Watches};
 use words::BodyRef;
 
 /// An instance that has not said so for this long is gone.
@@ -73,6 +76,10 @@ pub(crate) struct Cluster {
     apart: Mutex<HashSet<Instance>>,
     /// How many strays somebody is on the way with.
     errands: AtomicUsize,
+    /// Jobs of others that somebody waits for here.
+    watches: Mutex<Watches>,
+    /// Jobs of this instance that others wait for.
+    subscribed: Mutex<HashSet<(JobId, Goal, Instance)>>,
 }
 
 /// What a cluster is fed with.
@@ -196,7 +203,10 @@ impl Cluster {
         jobs: Arc<Dispatcher>,
         sessions: Arc<Sessions>,
     ) -> Arc<Self> {
+        let watches = Mutex::new(Watches::new(shared.settings.watches));
         Arc::new(Cluster {
+            watches,
+            subscribed: Mutex::default(),
             shared,
             nodes,
             jobs,

@@ -25,6 +25,7 @@ use crate::otlp::{Exporter, Pace};
 use crate::peers::Peers;
 use crate::reload::Reload;
 use crate::shutdown::Signals;
+use crate::telemetry::LogFormat;
 use crate::tls::{Tls, Trust};
 use crate::workers::Workers;
 
@@ -41,13 +42,13 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         .context("the runtime does not start")?;
     runtime.block_on(async {
         let (store, secret) = open(config).await?;
-        let listen = config.main.listen;
         let gate = Gate::new(Rules::read(config).map_err(Failure::refused)?);
         may_listen(config, &gate)?;
         let tls = Tls::read(config).map_err(Failure::refused)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let socket = bind(listen).await?;
+        let socket = bind(config.main.listen).await?;
         let address = socket.local_addr().context("the listener has no address")?;
+        log_start(config.log.format, &format!("{scheme}://{address}"), &store);
         understands_all(&store, &secret).await.map_err(not_joined)?;
         let engine = start_engine(store, config, secret);
         if let Some(file) = &config.audit.file {
@@ -249,7 +250,16 @@ pub async fn open_store(url: &str, options: redis::Options) -> Result<Backend, F
     }
 }
 
-/// Three lines: what it listens on, which store it uses, where to look next.
+/// The first line of a log that programs read; people have the greeting.
+fn log_start(format: LogFormat, address: &str, store: &Backend) {
+    if format == LogFormat::Json {
+        let version = env!("CARGO_PKG_VERSION");
+        tracing::info!(version, address, store = &*store.description, "lingua starts");
+    }
+}
+
+/// Three lines: what it listens on, which store it uses, where to look next. A service manager is told that
+/// work is taken.
 fn greet(
     scheme: &str,
     address: std::net::SocketAddr,
@@ -272,4 +282,5 @@ fn greet(
          lingua --help",
         store.description
     );
+    crate::systemd::ready();
 }

@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`site`] (names of web pages and hosts), [`permissions`] (who can read its secrets), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`), [`cluster_key`] (what instances share),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
-//! [`otlp`], [`telemetry`], and the commands [`token`] and [`probe`]. [`client`] is for programs that call a scheduler.
+//! [`otlp`], [`telemetry`], and the commands [`token`], [`probe`] and [`operate`], which write with [`out`]. [`client`] is for programs that call a scheduler.
 //!
 //! It is a library, so that tests and the binary (`crates/lingua`) go through one door: [`serve`].
 
@@ -21,12 +21,15 @@ mod ws;
 mod peers;
 mod wire;
 mod shutdown;
+mod systemd;
 mod reload;
 pub mod otlp;
 mod telemetry;
 mod token;
 mod audit;
 mod probe;
+mod operate;
+pub mod out;
 pub mod client;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -59,6 +62,7 @@ pub fn run(command: Command) -> ExitCode {
         Command::Token { what } => return run_logged("info", || token::run(&what)),
         Command::Audit { what } => return run_logged("info", || audit::run(&what)),
         Command::Probe(options) => return run_logged("info", || probe::run(&options)),
+        command => return run_logged("info", || operate(&command)),
     };
     // The configuration says how it logs, also that the configuration is refused.
     let settings = options.settings.asked().load(std::env::vars());
@@ -67,6 +71,21 @@ pub fn run(command: Command) -> ExitCode {
         Err(_) => ("info".to_owned(), options.settings.log_format.unwrap_or(LogFormat::Human)),
     };
     logged(&level, format, || app::serve(&options, &settings?))
+}
+
+/// Runs a command of an operator.
+fn operate(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Nodes(options) => operate::nodes(options),
+        Command::Drain(options) => operate::order(options, "drain"),
+        Command::Resume(options) => operate::order(options, "resume"),
+        Command::Block(options) => operate::order(options, "block"),
+        Command::Sessions(options) => operate::sessions(options),
+        Command::Job(options) => operate::job(options),
+        Command::Cancel(options) => operate::cancel(options),
+        Command::Explain(options) => operate::explain(options),
+        _ => Err(Failure::usage("this command calls no scheduler")),
+    }
 }
 
 /// Runs a command that logs for people, as much as `level` says.

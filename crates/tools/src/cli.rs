@@ -2,7 +2,9 @@
 
 use clap::Subcommand;
 pub(crate) use lingua_server::Failure;
-pub(crate) use lingua_server::client::{Authority, duration, share, socket_url};
+pub(crate) use lingua_server::client::{
+    Authority, address, duration, ms, seconds, share, socket_url,
+};
 
 mod bench;
 mod chaos;

@@ -43,6 +43,11 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
          to the other, and each has to know whom it gives it to"
             .to_owned(),
     );
+    if let Some(address) = &main.advertise
+        && let Err(why) = advertised(address, tls.cert_file.is_some())
+    {
+        must(false, why);
+    }
     must(
         main.store_file.is_none() || main.store.reveal() == "memory",
         "store and store_file: one or the other".to_owned(),
@@ -107,7 +112,6 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
         must(false, format!("log.level: {error}"));
     }
     problems.extend(of_identity(identity));
-    problems.extend(advertised(config));
     problems
 }
 
@@ -146,18 +150,48 @@ fn of_identity(identity: &Identity) -> Vec<String> {
     problems
 }
 
-/// What is wrong with the address that other instances are told.
-fn advertised(config: &Config) -> Option<String> {
-    let address = config.main.advertise.as_deref()?;
-    if config.tls.cert_file.is_some() && !address.starts_with("https://") {
-        return Some("advertise has to begin with https:// where tls.cert_file is set".to_owned());
-    }
-    let wrong = "advertise is a scheme, a host and a port, such as https://10.0.0.11:5010";
-    (!is_address(address)).then(|| wrong.to_owned())
-}
-
 /// The name of a key: that of its file up to the first dot.
 pub(crate) fn kid(file: &Path) -> Option<String> {
     let name = file.file_name()?.to_str()?.split('.').next()?;
     (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// Whether other instances can call this: `http://host:port`, or https with a certificate.
+fn advertised(address: &str, tls: bool) -> Result<(), String> {
+    if tls && !address.starts_with("https://") {
+        return Err("advertise has to begin with https:// where tls.cert_file is set".to_owned());
+    }
+    match is_address(address) {
+        true => Ok(()),
+        false => Err(format!(
+            "advertise: {address:?} is not http://host:port, where others reach this instance"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_other_instances_can_call_is_advertised() {
+        for good in
+            ["http://10.0.0.1:5010", "http://h", "https://eu-1.example:443", "http://[::1]:5"]
+        {
+            assert_eq!(advertised(good, false), Ok(()), "{good}");
+        }
+        for wrong in [
+            "foo",
+            "foo:5010",
+            "http://",
+            "ftp://h",
+            "http://a b",
+            "http://h/path",
+            "http://u@h",
+            "",
+        ] {
+            assert!(advertised(wrong, false).is_err(), "{wrong}");
+        }
+        assert!(advertised("http://h", true).is_err() && advertised("https://h", true).is_ok());
+    }
 }

@@ -9,6 +9,7 @@
 //! scheduler has a processor to itself. A low priority is not enough: a thread that has just begun to
 //! run may keep its processor for milliseconds, whoever waits.
 
+use lingua_server::say;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -250,14 +251,18 @@ async fn ask(address: SocketAddr, begin: Duration, read: Arc<AtomicU64>) -> anyh
     }
 }
 
-#[allow(clippy::print_stdout, reason = "the report is the result of the command")]
 fn print(report: &Report) {
-    println!(
+    say!(
         "{:>6} {:>9} {:>9} {:>9} {:>8} {:>11}",
-        "pages", "jobs", "p50 us", "p99 us", "cpu", "KiB/s read"
+        "pages",
+        "jobs",
+        "p50 us",
+        "p99 us",
+        "cpu",
+        "KiB/s read"
     );
     for line in [&report.alone, &report.watched] {
-        println!(
+        say!(
             "{:>6} {:>9} {:>9.0} {:>9.0} {:>8.3} {:>11.1}",
             line.pages,
             line.jobs,
@@ -271,8 +276,5 @@ fn print(report: &Report) {
         .rounds
         .iter()
         .fold((f64::MAX, f64::MIN), |(least, most), moved| (least.min(*moved), most.max(*moved)));
-    println!(
-        "p99 moved by {:+.1} % (rounds: {least:+.1} to {most:+.1} %)",
-        report.p99_moved_percent
-    );
+    say!("p99 moved by {:+.1} % (rounds: {least:+.1} to {most:+.1} %)", report.p99_moved_percent);
 }

@@ -6,6 +6,7 @@
 //! caller has the result. Beside it, in the same run, the same callers ask `/health`, which costs the
 //! scheduler an HTTP request and nothing else: the floor under any job.
 
+use lingua_server::say;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -307,9 +308,8 @@ async fn call(
     Ok((done, latency))
 }
 
-#[allow(clippy::print_stdout, reason = "the report is the result of the command")]
 fn print(report: &Report) {
-    println!(
+    say!(
         "{:<8} {:>9} {:>8} {:>9} {:>9} {:>6} {:>12} {:>9} {:>9} {:>9} {:>9}",
         "store",
         "in flight",
@@ -325,7 +325,7 @@ fn print(report: &Report) {
     );
     for line in &report.jobs {
         let redis = line.redis_cpu_per_1000.unwrap_or(0.0);
-        println!(
+        say!(
             "{:<8} {:>9} {:>8.0} {:>9.0} {:>9.0} {:>6} {:>12.4} {:>9.4} {:>9.4} {:>9.4} {:>9}",
             line.store,
             line.in_flight,

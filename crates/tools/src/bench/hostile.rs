@@ -4,6 +4,7 @@
 //! the scheduler alone: first undisturbed, then beside one hostile client of each kind, in the same
 //! run. Undisturbed again at the end, so that a machine that got busier is not taken for malice.
 
+use lingua_server::say;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -92,6 +93,9 @@ async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
     let store = redis.as_ref().map_or_else(|| "memory".to_owned(), RedisServer::url);
     let scheduler = start_scheduler(&store).await?;
     let target = scheduler.address();
+    // Whoever waits for a job of another instance needs one.
+    let other = if options.redis { Some(start_scheduler(&store).await?) } else { None };
+    let instances = [target, other.as_ref().map_or(target, SchedulerProcess::address)];
     let node = |n: u32| {
         let node = NodeOptions::new(format!("ws://{target}/ws/node"));
         node.node_id(format!("n-{n}")).max_jobs(64)
@@ -107,7 +111,7 @@ async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
     for malice in std::iter::once(None).chain(kinds.into_iter().map(Some)).chain([None]) {
         let beside = malice.map_or("is not there", Malice::name);
         progress.now(&format!("beside one that {beside}"));
-        let mut hostile = malice.map(|malice| Hostile::start(malice, target)).transpose()?;
+        let mut hostile = malice.map(|malice| Hostile::start(malice, instances)).transpose()?;
         if let Some(hostile) = &mut hostile {
             let set_up = tokio::time::timeout(SET_UP, hostile.in_place()).await;
             set_up.with_context(|| format!("one that {beside} did not come that far"))?;
@@ -194,16 +198,23 @@ fn seat(target: SocketAddr, n: u32) -> Conversations {
     Conversation { begin_after, speaker, script }.alone()
 }
 
-#[allow(clippy::print_stdout, reason = "the report is what the command is for")]
 fn print(lines: &[Line]) {
-    println!("from the last word to its ending, in milliseconds, beside a client that");
-    println!(
+    say!("from the last word to its ending, in milliseconds, beside a client that");
+    say!(
         "  {:<20} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6} {:>9}",
-        "", "endings", "p50", "p99", "max", "moved", "RSS MiB", "CPU %", "Redis /s"
+        "",
+        "endings",
+        "p50",
+        "p99",
+        "max",
+        "moved",
+        "RSS MiB",
+        "CPU %",
+        "Redis /s"
     );
     for line in lines {
         let commands = line.redis_commands_per_s.map_or("-".to_owned(), |n| format!("{n:.0}"));
-        println!(
+        say!(
             "  {:<20} {:>8} {:>8.2} {:>8.2} {:>8.2} {:>+8.2} {:>9.1} {:>6.1} {commands:>9}",
             line.beside,
             line.endings,

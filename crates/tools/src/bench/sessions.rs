@@ -4,6 +4,7 @@
 //! the clients. Both servers are this very program with the same allocator and the same read buffer,
 //! so that what differs is what a session is made of.
 
+use lingua_server::say;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -278,22 +279,15 @@ fn frame(session: &str, seq: usize, audio: &[u8]) -> Message {
     Message::binary(frame)
 }
 
-#[allow(clippy::print_stdout, reason = "the report is what the command is for")]
 fn print(report: &Report) {
-    println!(
-        "memory of one, in bytes, with {} open ({} speaking)",
-        report.sockets, report.speaking
-    );
-    println!("  bare socket                      {:>9.0}", report.bare);
+    say!("memory of one, in bytes, with {} open ({} speaking)", report.sockets, report.speaking);
+    say!("  bare socket                      {:>9.0}", report.bare);
     for (name, bytes, ratio) in [
         ("idle session, existing client", report.idle_existing, report.ratio_existing),
         ("idle session, current client", report.idle_current, report.ratio_current),
     ] {
-        println!("  {name:<32} {bytes:>9.0}   {ratio:.2} x bare");
+        say!("  {name:<32} {bytes:>9.0}   {ratio:.2} x bare");
     }
-    println!(
-        "  speaking, beyond its {:>6} of speech {:>6.0}",
-        report.speech, report.speaking_beyond
-    );
-    println!("  after its ending, beyond idle    {:>9.0}", report.after_beyond);
+    say!("  speaking, beyond its {:>6} of speech {:>6.0}", report.speech, report.speaking_beyond);
+    say!("  after its ending, beyond idle    {:>9.0}", report.after_beyond);
 }

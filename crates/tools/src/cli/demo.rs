@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Failure;
+use super::{Failure, address, seconds};
 
 const DEMO_EXAMPLES: &str = "\
 Examples:
@@ -14,7 +14,7 @@ Examples:
   lingua demo --scarce                       the same, and there is too little of some languages
   lingua demo --instances 3 --redis          three schedulers over a private redis-server, with a
                                              load balancer in front
-  lingua demo --instances 3 --redis --faults --seconds 120
+  lingua demo --instances 3 --redis --faults --duration 2m
   lingua demo --speech                       a real speech node instead: sentences are spoken in English
                                              and come back in Spanish; within a clone of the sources
 
@@ -29,7 +29,7 @@ const INSTANCES: u32 = 3;
 #[command(after_help = DEMO_EXAMPLES)]
 pub struct Demo {
     /// Where the scheduler, or the load balancer before several, listens; loopback only
-    #[arg(long, env = "LINGUA_LISTEN", default_value = "127.0.0.1:5010")]
+    #[arg(long, env = "LINGUA_LISTEN", default_value = "127.0.0.1:5010", value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: SocketAddr,
 
     /// Simulated nodes
@@ -40,8 +40,9 @@ pub struct Demo {
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=2_000))]
     pub(crate) speakers: u32,
 
-    /// End after so many seconds; 0: on Ctrl-C
-    #[arg(long, default_value_t = 0)]
+    /// End after so long; without it, on Ctrl-C
+    #[arg(long = "duration", alias = "seconds", default_value = "0s", hide_default_value = true, value_name = "TIME",
+          value_parser = seconds(0..=86_400 * 365))]
     pub(crate) seconds: u64,
 
     /// Break something every 10 to 15 seconds, and say what

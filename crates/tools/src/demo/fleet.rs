@@ -234,6 +234,7 @@ impl Kind {
             latency: Latency::Spread { p50_ms, p99_ms },
             crash_pause: VANISHED,
             partials: true,
+            readable: true,
             tts_audio_bytes: if self.trait_ == Trait::TextOnly { 0 } else { 3_000 },
             ..Behaviour::default()
         }

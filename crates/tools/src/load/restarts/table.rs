@@ -2,13 +2,13 @@
 
 use super::tally::sum;
 use super::{Outcome, Report};
+use lingua_server::say;
 
 const HEAD: [&str; 9] =
     ["case", "agents", "back", "session", "meanwhile", "refused", "missing", "until", "aim"];
 
-#[allow(clippy::print_stdout, reason = "the report is the result of the command")]
 pub(super) fn print(report: &Report) {
-    println!("{}", text(report));
+    say!("{}", text(report));
 }
 
 fn text(report: &Report) -> String {
