@@ -83,7 +83,8 @@ impl PeerWord {
             | PeerWord::SessionJob { .. }
             | PeerWord::WatchJob { .. }
             | PeerWord::JobWatched { .. }
-            | PeerWord::JobReached { .. } => {}
+            | PeerWord::JobReached { .. }
+            | PeerWord::ServicesRun { .. } => {}
         }
         self
     }
