@@ -108,7 +108,7 @@ impl Sessions {
                     self.shared.metrics.opened("resumed");
                     return Ok(());
                 }
-                Resumed::No(line, opening) => (line, opening, Some(false)),
+                Resumed::No(line, opening) => (line, *opening, Some(false)),
             },
         };
         if recovered.is_some() {

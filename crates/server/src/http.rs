@@ -5,6 +5,7 @@ mod asyncapi;
 mod audio;
 mod board;
 mod dashboard;
+mod bodies;
 mod body;
 mod dispatch;
 mod edge;
@@ -38,6 +39,7 @@ use tokio::net::TcpListener;
 
 use crate::identity::{Gate, Role};
 use crate::peers::ask::Ask;
+use crate::tls::Trust;
 use board::Readers;
 use edge::Edge;
 pub(crate) use error::Refused;
@@ -90,7 +92,7 @@ fn routes() -> Vec<Route> {
         get("/talk/{*file}", Who::Everybody, talk::file),
         get("/node", Who::Everybody, owner::page),
         get("/node/{file}", Who::Everybody, owner::file),
-        get("/internal/v1/bodies/{names}", Who::Peers, crate::peers::bodies),
+        get("/internal/v1/bodies/{names}", Who::Peers, bodies::bodies),
         get("/internal/v1/sessions", Who::Peers, sessions::of_this_one),
         get("/internal/v1/jobs/{job_id}", Who::Peers, jobs::of_this_one),
         get("/ws/node", Who::Socket(Role::Node), crate::ws::node),
@@ -212,9 +214,10 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    pub(crate) fn new(engine: Engine, gate: Arc<Gate>) -> Self {
+    /// `peers` says how other instances are met.
+    pub(crate) fn new(engine: Engine, gate: Arc<Gate>, peers: Trust) -> Self {
         let nodes = HttpNodes::start(Arc::clone(&engine.nodes));
-        let (endpoints, readers, ask) = (Endpoints::new(), Readers::default(), Ask::new());
+        let (endpoints, readers, ask) = (Endpoints::new(), Readers::default(), Ask::new(peers));
         let listeners = Arc::new([]);
         Door { engine, gate, nodes, endpoints, readers, ask, tls: false, listeners }
     }

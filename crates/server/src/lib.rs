@@ -1,6 +1,6 @@
 //! The scheduler of a real-time speech translation platform: the edge around the engine, and `serve`.
 //!
-//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`site`] (names of web pages and hosts), [`permissions`] (who can read its secrets), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`),
+//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`site`] (names of web pages and hosts), [`permissions`] (who can read its secrets), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`), [`cluster_key`] (what instances share),
 //! [`listener`] with its [`workers`] and the budget of what is [`unfinished`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
 //! [`otlp`], [`telemetry`], and the commands [`token`], [`probe`] and [`operate`], which write with [`out`]. [`client`] is for programs that call a scheduler.
 //!
@@ -12,6 +12,7 @@ mod config;
 mod permissions;
 mod identity;
 mod app;
+mod cluster_key;
 mod tls;
 mod listener;
 mod workers;
@@ -47,7 +48,9 @@ pub use crate::app::{open_store, start_embedded};
 pub use crate::cli::{Command, Failure, Serve};
 /// The calls by method and path, and who may make them.
 pub use crate::http::calls;
+use crate::peers::Peers;
 use crate::telemetry::LogFormat;
+use crate::tls::Trust;
 /// The description of both sockets.
 pub use crate::wire::asyncapi::document as asyncapi;
 use crate::workers::Places;
@@ -111,13 +114,14 @@ pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output
     let address = socket.local_addr().map(|address| format!("http://{address}"));
     if let Ok(address) = address
         && let Err(error) =
-            engine.join(&address, Arc::new(peers::Peers::new(tls::Trust::Nobody))).await
+            engine.join(&address, Arc::new(Peers::new(Trust::Nobody, engine.asker()))).await
     {
         tracing::warn!(%error, "this instance stays alone");
     }
     let listens = socket.local_addr().map(|address| address.ip());
     let gate = identity::Gate::open(listens.ok());
-    let door = http::Door::new(engine.clone(), gate).behind(&socket, &None, false);
+    let door = http::Door::new(engine.clone(), gate, Trust::Nobody);
+    let door = door.behind(&socket, &None, false);
     let limits = Arc::new(config::Config::preset(Default::default()).limits);
     let sockets = Sockets { public: socket, admin: None, tls: None, limits };
     serve_on(sockets, door, engine, &Places::here(), stop).await;

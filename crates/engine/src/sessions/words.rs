@@ -75,6 +75,8 @@ impl Bye {
 pub struct Opening {
     /// Whose session it is.
     pub tenant: TenantId,
+    /// Who opens it, by their token; nobody else gets it back. Absent where no token is asked for.
+    pub subject: Option<Arc<str>>,
     /// From where.
     pub address: IpAddr,
     /// How its speech is to be worked on.

@@ -3,6 +3,7 @@
 use crate::process;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use lingua_lab::RedisConfig;
@@ -68,7 +69,7 @@ fn services() -> BTreeMap<String, String> {
 #[test]
 fn every_service_of_the_compose_file_has_no_rights_that_it_does_not_need() {
     let services = services();
-    assert_eq!(services.len(), 5, "{:?}", services.keys());
+    assert_eq!(services.len(), 6, "{:?}", services.keys());
     for (name, lines) in services {
         for needed in ["cap_drop: [ALL]", "no-new-privileges:true", "read_only: true"] {
             assert!(lines.contains(needed), "{name} lacks {needed}: {lines}");
@@ -129,9 +130,24 @@ fn the_redis_of_the_compose_file_asks_for_its_password() {
     redis.wait().unwrap();
 }
 
+/// The key as the compose file's service `key` makes it, but for its owner.
+fn made_key(directory: &Path) -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/compose.yaml");
+    let text = std::fs::read_to_string(path).unwrap();
+    let script = text.split("      - |\n").nth(1).unwrap().split("    user:").next().unwrap();
+    assert!(script.contains("chown"), "{script}");
+    let lines = script.lines().map(str::trim).filter(|line| !line.starts_with("chown"));
+    let script = lines.collect::<Vec<_>>().join("\n");
+    let script = script.replace("/run/lingua", directory.to_str().unwrap());
+    let ran = Command::new("sh").args(["-ec", &script]).status().unwrap();
+    assert!(ran.success(), "{script}");
+    directory.join("cluster.key").to_str().unwrap().to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_schedulers_of_the_compose_file_start() {
     let redis = RedisConfig::new().password(PASSWORD).start().await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for service in ["scheduler-1", "scheduler-2", "scheduler-3"] {
         let mut set = environment(service);
         assert_eq!(set.get("LINGUA_INSTANCE_ID").map(String::as_str), Some(service), "{set:?}");
@@ -142,6 +158,8 @@ async fn the_schedulers_of_the_compose_file_start() {
         assert_ne!(store, set["LINGUA_STORE"]);
         set.insert("LINGUA_STORE".to_owned(), store);
         set.insert("LINGUA_LISTEN".to_owned(), "127.0.0.1:0".to_owned());
+        let key = set.insert("LINGUA_CLUSTER_KEY_FILE".to_owned(), made_key(directory.path()));
+        assert_eq!(key.as_deref(), Some("/run/lingua/cluster.key"), "where `key` puts it");
         let settings: Vec<(&str, &str)> =
             set.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let (mut lingua, log) = Lingua::logged(&["serve"], &settings);

@@ -25,6 +25,8 @@ mod audit;
 mod auth;
 mod board;
 mod canary;
+mod canary_store;
+mod cluster_key;
 mod commands_with_tls;
 mod commands_with_tokens;
 mod demo;

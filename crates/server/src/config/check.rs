@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use lingua_engine::cluster::presence::is_address;
+
 use super::options::{Config, Identity, Limits};
 use crate::site::{Host, Origin};
 
@@ -201,9 +203,7 @@ fn advertised(address: &str, tls: bool) -> Result<(), String> {
     if tls && !address.starts_with("https://") {
         return Err("advertise has to begin with https:// where tls.cert_file is set".to_owned());
     }
-    let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
-    let whole = rest.and_then(|rest| rest.parse::<axum::http::uri::Authority>().ok());
-    match whole.is_some_and(|whole| !whole.host().is_empty() && !whole.as_str().contains('@')) {
+    match is_address(address) {
         true => Ok(()),
         false => Err(format!(
             "advertise: {address:?} is not http://host:port, where others reach this instance"

@@ -451,6 +451,11 @@ options! {
 
     /// Several instances.
     cluster Cluster ["cluster."] {
+        /// A file with the key that the instances of one store share: 64 hexadecimal digits, as of `openssl
+        /// rand -hex 32`. It signs what they say to each other and the tokens by which clients come back, and
+        /// is never in the store. Empty: with memory a key of the process alone, with a Redis on this machine
+        /// one that is made in the user's state directory; with any other Redis it has to be set.
+        key_file: Option<PathBuf> = None;
         /// How long an instance owns a session or a node without renewing.
         owner_ttl_ms: u64 = base.1.timing.owner_ttl_ms, 300..=600_000;
         /// How often how everything stands is put together for those who look.

@@ -176,6 +176,7 @@ impl SessionLine {
                 return Err(refusal);
             }
             init.opening.tenant = tenant.clone();
+            init.opening.subject = Some(known.subject.as_str().into());
         }
         if let Err(refusal) = self.visitor.sit_down(self.sessions_per_subject) {
             self.engine.metrics().limited("sessions_per_subject");

@@ -89,6 +89,7 @@ pub(crate) fn decode_init(message: &str, address: IpAddr) -> Result<Init, Refusa
     let token = said(text("resume_token", fields.resume_token, MAX_TOKEN_CHARS)?);
     let opening = Opening {
         tenant: named.clone().unwrap_or_else(default_tenant),
+        subject: None,
         address,
         manner: Arc::new(wishes.of_session(codec, fields.speech)?),
         trace_id: said(text("trace_id", fields.trace_id, MAX_WORD_CHARS)?),
