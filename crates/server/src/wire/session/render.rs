@@ -2,11 +2,13 @@
 //! copied once.
 
 use lingua_core::JobId;
-use lingua_engine::sessions::words::{About, Opened, Step, ToClient};
+use lingua_core::outcome::Code;
+use lingua_engine::sessions::words::{About, Detail, Opened, Step, ToClient};
 
 use super::told::{
     AsrPartial, AudioAck, AuthAck, Backpressure, Details, Error, Finalized, GoAway, MissingResult,
-    ServerHeartbeat, SessionCloseAck, SessionInitAck, Status, TranslationResult, UiEvent,
+    RoomError, ServerHeartbeat, SessionCloseAck, SessionInitAck, Status, TranslationResult,
+    UiEvent,
 };
 use super::{Codec, SAMPLE_RATE, from_node};
 use crate::wire::message::{OrNull, TextAsItCame};
@@ -110,6 +112,18 @@ pub(crate) fn render(word: &ToClient<'_>, about: &Renderer<'_>, out: &mut String
             code: refusal.code_text(),
             message: &refusal.detail,
             details: Some(Details(details)).filter(|details| !details.0.is_empty()),
+            trace_id: None,
+            retry_after_ms: refusal.retry_after_ms,
+        }
+        .write(out),
+        ToClient::Failed { refusal, about: ref utterance } => Error {
+            code: refusal.code_text(),
+            message: &refusal.detail,
+            details: Some(Details(&[(
+                "utterance_index",
+                Detail::Number(utterance.utterance_index),
+            )])),
+            trace_id: Some(utterance.trace_id),
             retry_after_ms: refusal.retry_after_ms,
         }
         .write(out),
@@ -121,6 +135,12 @@ pub(crate) fn render(word: &ToClient<'_>, about: &Renderer<'_>, out: &mut String
 /// `server_heartbeat`
 pub(crate) fn server_heartbeat(session_id: &str, timestamp: u64, out: &mut String) {
     ServerHeartbeat { session_id, timestamp }.write(out);
+}
+
+/// `room_error`
+pub(crate) fn room_error(out: &mut String) {
+    let code = Code::UnsupportedMessage.as_str();
+    RoomError { code, message: "rooms are not served" }.write(out);
 }
 
 /// `auth_ack`
