@@ -9,7 +9,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    calm, eventually, finish, is_result, mark, node_options, options, speaker_with, speech,
+    calm, eventually, finish, hurried, is_error, is_missing, is_result, mark, node_options,
+    options, speaker_with, speech,
 };
 use crate::app::{On, TestApp};
 
@@ -200,7 +201,8 @@ pub async fn failures_are_shown_once_in_a_while(on: On) {
     current.marked_sentence(mark(0), 200).await.unwrap();
     is_missing(&current.ending().await.unwrap(), 0, "no_capable_node");
     assert_eq!(current.report().popups, 0);
-    drop(current);
+    current.close_session("done").await.unwrap();
+    current.next_of("session_close_ack").await.unwrap();
     finish(app, client).await;
 }
 
