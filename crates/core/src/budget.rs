@@ -30,6 +30,8 @@ pub struct Timing {
     pub send_ms: u64,
     /// Waiting for the node's ack after that.
     pub ack_ms: u64,
+    /// The same for a node that acks by an HTTP call, if that is longer.
+    pub http_ack_ms: u64,
     /// How long a slot is held for a job on its way.
     pub reserve_lease_ms: u64,
     /// How long a slot is held for a running job without a word from the node.
@@ -64,6 +66,8 @@ impl Timing {
             compat_heartbeat_ms: 15_000,
             send_ms: 1_000,
             ack_ms: 1_000,
+            // Such a node asks for jobs now and then, and connects anew for every call.
+            http_ack_ms: 5_000,
             reserve_lease_ms: 3_000,
             running_lease_ms: 15_000,
             exec_max_ms: 30_000,
@@ -105,6 +109,17 @@ impl Timing {
         }
     }
 
+    /// Waiting for the ack of a node, which may ack by an HTTP call.
+    pub fn ack_ms_of(&self, by_call: bool) -> u64 {
+        if by_call { self.ack_ms.max(self.http_ack_ms) } else { self.ack_ms }
+    }
+
+    /// How long a slot is held for a job on its way to such a node.
+    pub fn reserve_lease_ms_of(&self, by_call: bool) -> u64 {
+        let longer = self.ack_ms_of(by_call) - self.ack_ms;
+        self.reserve_lease_ms.saturating_add(longer)
+    }
+
     /// How old the last heartbeat of a node may be that was told this interval.
     pub fn fresh_ms(&self, heartbeat_ms: u64) -> u64 {
         heartbeat_ms.saturating_mul(HEARTBEATS_UNTIL_STALE)
@@ -118,7 +133,7 @@ impl Timing {
 
     /// The longest that any slot can stay taken with nobody renewing it.
     pub fn longest_lease_ms(&self) -> u64 {
-        self.reserve_lease_ms
+        self.reserve_lease_ms_of(true)
             .max(self.running_lease_for_ms(self.heartbeat_ms))
             .max(self.running_lease_for_ms(self.compat_heartbeat_ms))
     }
@@ -165,6 +180,7 @@ impl Timing {
             ("compat_heartbeat_ms", self.compat_heartbeat_ms),
             ("send_ms", self.send_ms),
             ("ack_ms", self.ack_ms),
+            ("http_ack_ms", self.http_ack_ms),
             ("exec_max_ms", self.exec_max_ms),
             ("owner_ttl_ms", self.owner_ttl_ms / OWNER_RENEWALS),
             ("pause_ms", self.pause_ms),
@@ -283,6 +299,19 @@ mod tests {
         assert_eq!(Timing::stable().check(), Ok(()));
         assert_eq!(Timing::fast().check(), Ok(()));
         assert!(Timing::fast().deadline_ms < Timing::stable().deadline_ms);
+    }
+
+    #[test]
+    fn who_acks_by_a_call_has_longer_for_it_and_its_slot_is_held_as_much_longer() {
+        for timing in [Timing::stable(), Timing::fast()] {
+            assert_eq!(timing.ack_ms_of(false), timing.ack_ms);
+            assert_eq!(timing.ack_ms_of(true), 5_000);
+            assert_eq!(timing.reserve_lease_ms_of(false), timing.reserve_lease_ms);
+            let placing = timing.send_ms + timing.ack_ms_of(true);
+            assert!(timing.reserve_lease_ms_of(true) > placing);
+        }
+        let patient = Timing { ack_ms: 8_000, ..Timing::stable() };
+        assert_eq!(patient.ack_ms_of(true), 8_000, "never shorter than that of the others");
     }
 
     /// Flaw 93.

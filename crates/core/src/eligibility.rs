@@ -4,6 +4,7 @@
 //! store refuses a reservation whose profile version is not the node's current one.
 
 use std::fmt;
+use std::str::FromStr;
 
 use crate::ids::{ModelId, TenantId};
 use crate::lang::Lang;
@@ -37,6 +38,26 @@ impl fmt::Display for Route {
         }
     }
 }
+
+impl FromStr for Route {
+    type Err = NotARoute;
+
+    /// Reads what `Display` writes: `src->tgt`, or `a<->b`.
+    fn from_str(text: &str) -> Result<Self, NotARoute> {
+        let lang = |tag: &str| tag.parse::<Lang>().map_err(|_| NotARoute);
+        // The sign of both directions contains that of one.
+        if let Some((a, b)) = text.split_once("<->") {
+            return Ok(Route::Either(lang(a)?, lang(b)?));
+        }
+        let (src, tgt) = text.split_once("->").ok_or(NotARoute)?;
+        Ok(Route::Directed(lang(src)?, lang(tgt)?))
+    }
+}
+
+/// The text is neither `src->tgt` nor `a<->b` with two languages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a direction is src->tgt, or a<->b for both")]
+pub struct NotARoute;
 
 /// What a job asks of a node's abilities.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -242,6 +263,18 @@ mod tests {
         assert_eq!(reasons(d.clone(), Standing::READY, &need("en", "zh")), [WhyNot::Nmt]);
         let either = Need { route: Route::Either(lang("zh"), lang("en")), ..need("zh", "en") };
         assert_eq!(reasons(d, Standing::READY, &either), [WhyNot::Nmt]);
+    }
+
+    #[test]
+    fn a_direction_is_read_as_it_is_written() {
+        for route in
+            [Route::Directed(lang("de"), lang("en")), Route::Either(lang("de"), lang("zh-Hant"))]
+        {
+            assert_eq!(route.to_string().parse(), Ok(route));
+        }
+        for bad in ["", "de", "->", "de->", "<->en", "de<-en", "de< ->en"] {
+            assert_eq!(bad.parse::<Route>(), Err(NotARoute), "{bad}");
+        }
     }
 
     #[test]

@@ -121,6 +121,8 @@ codes! {
     Unauthorized = "UNAUTHORIZED", 401, Never, JobFailed;
     /// The credential does not allow it, or an administrator blocked the node.
     Forbidden = "FORBIDDEN", 403, Never, JobFailed;
+    /// The request is for a host that this scheduler is not.
+    MisdirectedRequest = "MISDIRECTED_REQUEST", 421, Never, JobFailed;
     /// Too many messages of a node, or jobs of a tenant, in a short time.
     RateLimited = "RATE_LIMITED", 429, Caller, JobFailed;
     /// The tenant's or session's share is used up.
@@ -200,7 +202,7 @@ mod tests {
 
     /// The list as the protocol prints it.
     const PROTOCOL: &str = "INVALID_MESSAGE, UNSUPPORTED_MESSAGE, MESSAGE_TOO_LARGE, \
-        UNAUTHORIZED, FORBIDDEN, RATE_LIMITED, QUOTA_EXCEEDED, INVALID_SESSION, SESSION_CLOSED, \
+        UNAUTHORIZED, FORBIDDEN, MISDIRECTED_REQUEST, RATE_LIMITED, QUOTA_EXCEEDED, INVALID_SESSION, SESSION_CLOSED, \
         SESSION_SUPERSEDED, INVALID_LANGUAGE, INVALID_CAPABILITY, NODE_ID_CONFLICT, \
         NO_CAPABLE_NODE, ALL_NODES_BUSY, PREFERRED_NODE_NOT_CAPABLE, PREFERRED_NODE_BUSY, \
         MODEL_NOT_AVAILABLE, NODE_UNAVAILABLE, ACK_TIMEOUT, JOB_TIMEOUT, PROCESSING_ERROR, \
@@ -219,7 +221,7 @@ mod tests {
 
     #[test]
     fn statuses_are_those_the_protocol_lists() {
-        let listed = [400, 401, 403, 404, 409, 413, 422, 429, 500, 503];
+        let listed = [400, 401, 403, 404, 409, 413, 421, 422, 429, 500, 503];
         for code in Code::ALL {
             assert!(listed.contains(&code.http_status()), "{code}");
         }

@@ -1,40 +1,50 @@
 //! Audio that was handed in ahead of its job: kept for a while, found only by the reference that was
 //! given out for it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use lingua_core::TenantId;
 use lingua_core::outcome::Code;
+use lingua_core::time::millis;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::job::Refusal;
+use crate::retention::TenantRetention;
 use crate::shared::Shared;
 
 const SCHEME: &str = "blob://";
 
-/// The store of audio of one instance. Bounded in time, number and bytes; never written anywhere.
+/// When one who keeps nothing and finds no room may try again.
+const RETRY_MS: u64 = 1_000;
+
+/// The name of its limit, as the configuration and the metrics have it.
+const KEPT: &str = "audio_keep_bytes";
+
+/// The store of audio of one instance. Bounded in time, number and bytes; never written anywhere. What
+/// is taken is kept for its time.
 pub struct Audio {
     shared: Arc<Shared>,
     inner: Mutex<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
-    blobs: HashMap<u128, (TenantId, Bytes)>,
-    order: VecDeque<(Instant, u128, usize)>,
-    bytes: usize,
+    blobs: HashMap<u128, Bytes>,
+    kept: TenantRetention<u128>,
 }
 
 impl Audio {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Audio { shared, inner: Mutex::default() }
+        let settings = &shared.settings;
+        let kept = TenantRetention::new(settings.audio, settings.admission.shares.clone());
+        let inner = Mutex::new(Inner { blobs: HashMap::new(), kept });
+        Audio { shared, inner }
     }
 
-    /// Keeps the bytes; the reference is good until the given epoch milliseconds.
+    /// Keeps the bytes; the reference is good until the given epoch milliseconds. Refuses what would
+    /// take room that is promised to others.
     pub fn keep(&self, tenant: &TenantId, audio: Bytes) -> Result<(String, u64), Refusal> {
         let settings = &self.shared.settings;
         if audio.is_empty() {
@@ -44,23 +54,22 @@ impl Audio {
             return Err(too_large(settings.max_audio_bytes));
         }
         let id = self.shared.chance.nonce();
-        let keep = Duration::from_millis(settings.audio.keep_ms);
         let now = Instant::now();
-        let size = audio.len();
         {
             let mut inner = self.inner.lock();
-            inner.blobs.insert(id, (tenant.clone(), audio));
-            inner.order.push_back((now, id, size));
-            inner.bytes += size;
-            while let Some((at, oldest, size)) = inner.order.front().copied()
-                && (now - at > keep
-                    || inner.order.len() > settings.audio.max_entries
-                    || inner.bytes > settings.audio.max_bytes)
-            {
-                inner.order.pop_front();
-                inner.blobs.remove(&oldest);
-                inner.bytes -= size;
+            let Inner { blobs, kept } = &mut *inner;
+            while let Some(over) = kept.expire(now) {
+                blobs.remove(&over);
             }
+            if !kept.has_room(tenant, audio.len()) {
+                let wait = kept.next_expiry(tenant, now).map_or(RETRY_MS, millis);
+                drop(inner);
+                self.shared.metrics.limited(KEPT);
+                let full = "the tenant keeps as much audio as it may; use it inline, or come again";
+                return Err(Refusal::new(Code::QuotaExceeded, full).retry_after(wait.max(1)));
+            }
+            kept.insert(tenant, id, audio.len(), now);
+            blobs.insert(id, audio);
         }
         let expires = self.shared.clock.now().as_millis() + settings.audio.keep_ms;
         let name = format!("{id:032x}.{expires}");
@@ -71,7 +80,9 @@ impl Audio {
     /// The bytes of a reference that was made here, for this tenant, and is still good.
     pub fn fetch(&self, tenant: &TenantId, reference: &str) -> Result<Bytes, Refusal> {
         let wrong = || {
-            Refusal::new(Code::InvalidMessage, "audio_ref is not a reference that was made here")
+            let detail = "audio_ref is not a reference that was made here; POST /v1/audio takes the audio \
+                          and answers with one";
+            Refusal::new(Code::InvalidMessage, detail)
         };
         let name = reference.strip_prefix(SCHEME).unwrap_or(reference);
         let (name, mark) = name.rsplit_once('.').ok_or_else(wrong)?;
@@ -81,7 +92,7 @@ impl Audio {
         let (id, expires) = name.split_once('.').ok_or_else(wrong)?;
         let id = u128::from_str_radix(id, 16).map_err(|_| wrong())?;
         let expires: u64 = expires.parse().map_err(|_| wrong())?;
-        let found = self.inner.lock().blobs.get(&id).map(|(_, bytes)| bytes.clone());
+        let found = self.inner.lock().blobs.get(&id).cloned();
         let good = expires > self.shared.clock.now().as_millis();
         found.filter(|_| good).ok_or_else(|| {
             Refusal::new(Code::NotFound, "the audio of this reference is no longer kept here")

@@ -104,6 +104,14 @@ impl JobEvent {
     }
 }
 
+/// Where the job of a request is.
+pub enum Submitted {
+    /// On this instance.
+    Here(Arc<Job>),
+    /// On another one, or it is over: what the store knows of it.
+    Elsewhere(JobId, JobRecord),
+}
+
 /// The service of jobs.
 pub struct Dispatcher {
     shared: Arc<Shared>,
@@ -120,7 +128,7 @@ pub struct Dispatcher {
 impl Dispatcher {
     pub(crate) fn new(shared: Arc<Shared>, nodes: Arc<Nodes>, waiting: Arc<Waiting>) -> Self {
         Dispatcher {
-            registry: Registry::new(shared.settings.results),
+            registry: Registry::new(&shared.settings),
             admission: Admission::new(shared.settings.admission.clone()),
             shared,
             nodes,
@@ -137,13 +145,53 @@ impl Dispatcher {
         if let Some(job) = self.registry.get(&spec.id) {
             return Ok(job);
         }
+        self.admit(spec.session.tenant())?;
+        Ok(self.start(spec))
+    }
+
+    /// The same for a request with an id of its own, which stands for one job on all instances. A
+    /// request that is refused leaves nothing in the store.
+    pub async fn submit_request(
+        self: &Arc<Self>,
+        spec: JobSpec,
+        request: &RequestId,
+    ) -> Result<Submitted, Refusal> {
+        if let Some(job) = self.registry.get(&spec.id) {
+            return Ok(Submitted::Here(job));
+        }
+        let tenant = spec.session.tenant().clone();
+        self.admit(&tenant)?;
+        let claim = self.claim_request(&tenant, request, spec.id);
+        let (claimed, known) = futures_util::future::join(claim, self.record(&spec.id)).await;
+        match claimed.and(known) {
+            Ok(None) => Ok(Submitted::Here(self.start(spec))),
+            Ok(Some(record)) => {
+                self.admission.leave(&tenant);
+                Ok(match self.registry.get(&spec.id) {
+                    Some(job) => Submitted::Here(job),
+                    None => Submitted::Elsewhere(spec.id, record),
+                })
+            }
+            Err(refusal) => {
+                self.admission.leave(&tenant);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Whether one more job of this tenant is taken in.
+    fn admit(&self, tenant: &TenantId) -> Result<(), Refusal> {
         if let Status::Down { reason } = &*self.shared.store.status.borrow() {
             return Err(Refusal::store_down(&lingua_store::Error::Down(reason.clone())));
         }
-        self.admission.enter(spec.session.tenant()).map_err(|(met, refusal)| {
+        self.admission.enter(tenant).map_err(|(met, refusal)| {
             self.shared.metrics.limited(met.as_str());
             refusal
-        })?;
+        })
+    }
+
+    /// Begins a job that was admitted.
+    fn start(self: &Arc<Self>, spec: JobSpec) -> Arc<Job> {
         let (sender, events) = mpsc::channel(MAILBOX);
         let created_ms = self.shared.clock.now().as_millis();
         let ears = sender.clone();
@@ -157,7 +205,14 @@ impl Dispatcher {
         } else {
             self.admission.leave(job.session.tenant());
         }
-        Ok(job)
+        job
+    }
+
+    /// Nothing came of a request before any node had its job: its id is free again.
+    pub async fn release_request(&self, tenant: &TenantId, request: &RequestId, job: JobId) {
+        if let Err(error) = self.shared.store.jobs.release_request(tenant, request, &job).await {
+            tracing::debug!(job.id = %job, %error, "a request's id stays bound until it is forgotten");
+        }
     }
 
     /// The job that a request's id stands for: this one, unless the id stands for another.
@@ -190,7 +245,7 @@ impl Dispatcher {
     }
 
     /// What a node's late or repeated word about a job means, for a node that wants an answer: it
-    /// was heard before, or it is about an attempt that is not the node's.
+    /// names the job as the node knows it or by its own id. The word was heard before, or it is about an attempt that is not the node's.
     pub async fn past_word(
         &self,
         masked: JobId,
@@ -201,7 +256,15 @@ impl Dispatcher {
             let detail = "this is not the job's current attempt on this node; stop working on it";
             Refusal::new(Code::StaleAttempt, detail)
         };
-        let job = self.shared.secret.masked(masked);
+        let mut job = self.shared.secret.masked(masked);
+        let mut record = None;
+        if self.job(&job).is_none() {
+            record = self.record(&job).await?;
+            if record.is_none() {
+                // Or the job's own id, which whoever handed it in may have told the node.
+                job = masked;
+            }
+        }
         if let Some(job) = self.job(&job) {
             let own = |a: &&AttemptView| a.number == attempt && a.node == *node;
             let outcome = |view: &View| view.attempts.iter().find(own)?.outcome.clone();
@@ -213,7 +276,9 @@ impl Dispatcher {
                 return if heard { Ok(()) } else { Err(stale()) };
             }
         }
-        let record = self.record(&job).await?;
+        if record.is_none() {
+            record = self.record(&job).await?;
+        }
         let Some(record) = record else {
             return Err(Refusal::new(Code::NotFound, "there is no such job"));
         };

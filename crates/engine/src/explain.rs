@@ -23,8 +23,8 @@ pub struct NodeView {
     pub id: NodeId,
     /// Where it is in its life, by everybody's word.
     pub health: Health,
-    /// The instance that has its connection, if that is another one.
-    pub instance: Option<InstanceId>,
+    /// The instance that has, or last had, its connection.
+    pub instance: InstanceId,
     /// It has a connection to this instance, or to that one.
     pub connected: bool,
     /// Its heartbeat is not overdue.
@@ -97,7 +97,10 @@ impl Engine {
         let mut view = NodeView {
             id: id.clone(),
             health: inner.health(),
-            instance: inner.there().map(|there| there.owner.id.clone()),
+            instance: match &inner.elsewhere {
+                Some(elsewhere) => elsewhere.there.owner.id.clone(),
+                None => self.instance().id.clone(),
+            },
             connected: inner.link.is_some(),
             fresh: inner.elsewhere.is_some() || inner.fresh_until > now,
             overloaded: inner.overloaded,
@@ -141,18 +144,9 @@ impl Engine {
     /// What would make the node useful: directions that are asked for and that nobody, or too few,
     /// serve, each with what the node lacks for it.
     pub fn wanted_of(&self, profile: &NodeProfile) -> Vec<(Route, bool, Vec<WhyNot>)> {
-        let tenant: TenantId = "default".parse().expect("a fixed id");
         let unmet = self.jobs.unmet();
         let lacking = unmet.into_iter().map(|(route, speech)| {
-            let need = Need {
-                route,
-                speech,
-                services: Vec::new(),
-                models: Vec::new(),
-                tenant: tenant.clone(),
-                named: false,
-            };
-            let why = why_not(profile, &Standing::READY, &need);
+            let why = why_not(profile, &Standing::READY, &plain_need(route, speech));
             (route, speech, why.iter().collect::<Vec<_>>())
         });
         lacking.filter(|(.., why)| !why.is_empty()).collect()
@@ -213,6 +207,26 @@ pub(crate) fn pair_views(fleet: &FleetView, jobs: &Dispatcher) -> Vec<PairView> 
         pair.waiting = jobs.waiting(route, true) + jobs.waiting(route, false);
     }
     pairs.into_values().collect()
+}
+
+/// Says whether a node that takes jobs now serves a direction, with speech if the second is true. Who
+/// may use that node is left out: a direction that only some tenants are served in is served.
+pub(crate) fn serves_now(fleet: &FleetView) -> impl Fn(Route, bool) -> bool {
+    let mut groups = groups(fleet);
+    groups.retain(|group| group.ready > 0);
+    move |route, speech| {
+        let need = plain_need(route, speech);
+        groups.iter().any(|group| {
+            let why_not = why_not(&group.profile, &Standing::READY, &need);
+            why_not.iter().all(|why| matches!(why, WhyNot::Tenant | WhyNot::Private))
+        })
+    }
+}
+
+/// A job of this direction that asks for nothing beside it.
+fn plain_need(route: Route, speech: bool) -> Need {
+    let tenant: TenantId = "default".parse().expect("a fixed id");
+    Need { route, speech, services: Vec::new(), models: Vec::new(), tenant, named: false }
 }
 
 /// Nodes with the same abilities together: a large fleet has few kinds.

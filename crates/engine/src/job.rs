@@ -227,6 +227,25 @@ pub enum JobReport {
 }
 
 impl JobReport {
+    /// The same, unless it holds more bytes than one result may: then the attempt failed, or what was on
+    /// the way is left out. Says whether it did.
+    pub(crate) fn bounded(self, most: usize) -> (Self, bool) {
+        match self {
+            JobReport::Partial(body) if body.len() > most => (JobReport::Started, true),
+            JobReport::Result(NodeResult::Success(body) | NodeResult::Empty { body, .. })
+                if body.len() > most =>
+            {
+                let result = NodeResult::Failure {
+                    code: Code::MessageTooLarge.as_str().to_owned(),
+                    message: format!("the result has {} bytes, more than {most}", body.len()),
+                    missing_model: None,
+                };
+                (JobReport::Result(result), true)
+            }
+            other => (other, false),
+        }
+    }
+
     /// A word for metrics and logs.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -367,6 +386,34 @@ impl Ended {
             Ended::Empty { body, .. } => body.as_ref().map_or(0, Bytes::len),
             Ended::Failed(refusal) => refusal.detail.len(),
             Ended::Cancelled(reason) => reason.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_that_is_too_large_is_a_failure_of_its_attempt() {
+        let body = |bytes: usize| Bytes::from(vec![b'x'; bytes]);
+        for (report, kept) in [
+            (JobReport::Result(NodeResult::Success(body(10))), true),
+            (JobReport::Result(NodeResult::Success(body(11))), false),
+            (JobReport::Result(NodeResult::Empty { body: body(11), reason: "x".into() }), false),
+            (JobReport::Partial(body(10)), true),
+            (JobReport::Partial(body(11)), false),
+        ] {
+            let was_partial = matches!(report, JobReport::Partial(_));
+            let (bounded, too_large) = report.bounded(10);
+            assert_eq!(too_large, !kept);
+            match bounded {
+                JobReport::Result(NodeResult::Failure { code, .. }) => {
+                    assert!(!kept && code == "MESSAGE_TOO_LARGE");
+                }
+                JobReport::Started => assert!(!kept && was_partial),
+                _ => assert!(kept),
+            }
         }
     }
 }

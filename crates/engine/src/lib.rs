@@ -13,6 +13,7 @@
 //! - [`explain`]: why things are as they are. [`snapshot`]: how everything stands, for many readers.
 //! - [`trace`]: what became of one utterance, step by step.
 //! - [`fleet`], [`secret`], [`metrics`]: what they share.
+//! - `rate`: rate limits. `retention`: what is kept of many tenants.
 //! - [`tasks`], [`chance`]: the one way to start a task, the one door for randomness.
 
 pub mod settings;
@@ -33,6 +34,8 @@ pub mod secret;
 pub mod metrics;
 pub mod tasks;
 pub mod chance;
+mod rate;
+mod retention;
 mod shared;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

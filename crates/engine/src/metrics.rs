@@ -130,217 +130,209 @@ impl Default for Metrics {
         }
         let reserve: By = metric!(
             "reserve",
-            "Wishes for a slot by what was answered",
+            "Slot reservation attempts by outcome",
             known::by("outcome", known::RESERVE)
         );
         let ended: By = metric!(
             "jobs_ended",
-            "Jobs that ended, by code; ok for a result",
+            "Ended jobs by code; ok for a result",
             known::by("code", known::ended())
         );
         let granted = reserve.get_or_create(&[("outcome", "granted")]).clone();
         let done = ended.get_or_create(&[("code", "ok")]).clone();
         let metrics = Metrics {
-            registrations: metric!(
-                "node_registrations",
-                "Nodes that registered",
-                Counter::default()
-            ),
-            node_errors: metric!("node_errors", "Errors that nodes reported", Counter::default()),
+            registrations: metric!("node_registrations", "Node registrations", Counter::default()),
+            node_errors: metric!("node_errors", "Errors reported by nodes", Counter::default()),
             ack_timeouts: metric!(
                 "ack_timeouts",
-                "Attempts that no node acked in time",
+                "Attempts without an ack before the ack timeout",
                 Counter::default()
             ),
-            hedges: metric!("hedges", "Second copies of slow jobs", Counter::default()),
+            hedges: metric!(
+                "hedges",
+                "Hedged attempts: second copies of slow jobs",
+                Counter::default()
+            ),
             pool_empty: metric!(
                 "pool_empty",
-                "Jobs that no node was able to take",
+                "Jobs for which no eligible node existed",
                 Counter::default()
             ),
             retries_refused: metric!(
                 "retries_refused",
-                "Retries that the retry budget did not allow",
+                "Retries refused by the retry budget",
                 Counter::default()
             ),
             slots_left: metric!(
                 "slots_left_to_lapse",
-                "Slots not given back because the node may still work",
+                "Slot leases left to expire because the node may still work on the job",
                 Counter::default()
             ),
             swept: metric!(
                 "jobs_swept",
-                "Jobs of other instances that were ended at their deadline",
+                "Orphaned jobs of other instances ended at their deadline",
                 Counter::default()
             ),
-            waiting: metric!("waiting_jobs", "Jobs in line for a slot", Gauge::default()),
-            open_jobs: metric!(
-                "open_jobs",
-                "Jobs of this instance that are open",
-                Gauge::default()
-            ),
+            waiting: metric!("waiting_jobs", "Jobs queued for a slot", Gauge::default()),
+            open_jobs: metric!("open_jobs", "Open jobs of this instance", Gauge::default()),
             place_seconds: Timed::of(metric!(
                 "dispatch",
-                "From the hand-in of a job to its way to a node",
+                "Time from job submission to dispatch",
                 spans(),
                 Seconds
             )),
             wait_seconds: Timed::of(metric!(
                 "wait",
-                "Time in line of jobs that waited",
+                "Queueing time of jobs that were queued",
                 spans(),
                 Seconds
             )),
             job_seconds: Timed::of(metric!(
                 "job",
-                "From the hand-in of a job to its end",
+                "Time from job submission to its end",
                 spans(),
                 Seconds
             )),
             retries: metric!(
                 "retries",
-                "Attempts after a failed one, by its code",
+                "Retry attempts by the code of the failed attempt",
                 known::by("code", known::codes())
             ),
             stale: metric!(
                 "stale_fence",
-                "Words of nodes about attempts that they do not have, by kind",
+                "Fenced node messages about attempts that are not current, by kind",
                 known::by("kind", known::STALE)
             ),
             gaps: metric!(
                 "model_gaps",
-                "Reports of missing models, by what followed",
+                "Missing-model reports by reaction",
                 known::by("followed", known::GAPS)
             ),
             limited: metric!(
                 "limited",
-                "Wishes that met a limit, by its name in the configuration",
+                "Requests that hit a limit, by its name in the configuration",
                 known::by("limit", known::LIMITS)
             ),
             nodes: metric!("nodes", "Nodes of this instance by state", Family::default()),
             sessions: metric!(
                 "sessions",
-                "Sessions of this instance, those whose client is away for a moment counted",
+                "Sessions of this instance, including those whose client may still resume",
                 Gauge::default()
             ),
             session_panics: metric!(
                 "session_panics",
-                "Sessions that a mistake of ours ended",
+                "Sessions ended by a panic",
                 Counter::default()
             ),
             audio_gaps: metric!(
                 "audio_gaps",
-                "Times that pieces of speech never came",
+                "Gaps in the sequence numbers of audio chunks",
                 Counter::default()
             ),
             backpressure: metric!(
                 "backpressure",
-                "Times that a client was asked to hold on",
+                "Backpressure messages sent to clients",
                 Counter::default()
             ),
             told_again: metric!(
                 "endings_told_again",
-                "Endings told once more after a resume",
+                "Endings repeated after a resume",
                 Counter::default()
             ),
             ending_seconds: Timed::of(metric!(
                 "ending",
-                "From the cut of an utterance to its ending on the client's line",
+                "Time from the end of an utterance to its ending on the client connection",
                 spans(),
                 Seconds
             )),
             utterances: metric!(
                 "utterances",
-                "Utterances by what cut them",
+                "Utterances by what ended them",
                 known::by("cut", known::CUTS)
             ),
             endings: metric!(
                 "endings",
-                "Endings told to clients: result, or why it is missing",
+                "Endings sent to clients: result, or the reason why it is missing",
                 known::by("ending", known::endings())
             ),
             dropped: metric!(
                 "audio_dropped_bytes",
-                "Bytes of speech that are in no utterance, by reason",
+                "Audio bytes dropped before they became part of an utterance, by reason",
                 known::by("reason", known::DROPPED)
             ),
             session_ignored: metric!(
                 "session_ignored",
-                "Events without effect on their session, by reason",
+                "Events ignored by their session, by reason",
                 known::by("reason", known::IGNORED)
             ),
             resumed: metric!(
                 "resumed",
-                "Sessions resumed, by how",
+                "Session resume attempts by result",
                 known::by("how", known::RESUMED)
             ),
             opened: metric!(
                 "sessions_opened",
-                "Wishes to open a session, by what became of them",
+                "Session open requests by outcome",
                 known::by("outcome", known::OPENED)
             ),
             bus: metric!(
                 "bus_words",
-                "Words between instances: sent, received, or bounced for want of a receiver",
+                "Messages between instances: sent, received, or undeliverable (bounced)",
                 known::by("what", known::BUS)
             ),
             spans: metric!(
                 "spans",
-                "Spans of traces: exported, dropped on the way, or refused by the collector",
+                "Trace spans: exported, dropped, or refused by the collector",
                 known::by("outcome", known::SPANS)
             ),
             audit_lines: metric!(
                 "audit_lines",
-                "Lines of the audit log: written, or lost because the disk or the line to it was full",
+                "Audit log lines: written, or lost because the disk or the queue was full",
                 known::by("outcome", known::AUDIT)
             ),
             peers: metric!("peers", "Other instances that are alive", Gauge::default()),
             peers_apart: metric!(
                 "peers_apart",
-                "Living instances whose version is too far from this one's",
+                "Live instances with an incompatible wire version",
                 Gauge::default()
             ),
             leader: metric!(
                 "leader",
-                "Whether this instance does the task for all, by task",
+                "Whether this instance is the leader of the task",
                 Family::default()
             ),
             slots: metric!(
                 "slots",
-                "Slots that the ready nodes of this instance have open, by use",
+                "Open slots of the ready nodes of this instance, by use",
                 Family::default()
             ),
             breakers_open: metric!(
                 "breakers_open",
-                "Nodes of this instance that failed too often and are left alone or tried out",
+                "Nodes of this instance whose circuit breaker is open or half-open",
                 Gauge::default()
             ),
             inbox: metric!(
                 "inbox_envelopes",
-                "Envelopes of other instances that wait for this one",
+                "Messages of other instances in the inbox of this one",
                 Gauge::default()
             ),
             store_up: metric!("store_up", "Whether the store answers", Gauge::default()),
             store_ping: metric!(
                 "store_ping",
-                "How long the last look at the store took",
+                "Round-trip time of the last store ping",
                 Gauge::default(),
                 Seconds
             ),
             store_errors: metric!(
                 "store_errors",
-                "Calls of the store without an answer, by kind",
+                "Failed store calls by kind",
                 known::by("kind", Pulse::KINDS)
             ),
-            draining: metric!(
-                "draining",
-                "Whether this instance is on its way out",
-                Gauge::default()
-            ),
-            connections: metric!("connections", "Connections that are open", Gauge::default()),
+            draining: metric!("draining", "Whether this instance is draining", Gauge::default()),
+            connections: metric!("connections", "Open connections", Gauge::default()),
             readers: metric!(
                 "dashboard_readers",
-                "Readers that follow how everything stands",
+                "Subscribers of /api/v1/events",
                 Gauge::default()
             ),
             stale_total: AtomicU64::new(0),

@@ -3,7 +3,9 @@
 //! - `state`: one node. `breaker`, `trust`: what it gets after failures and successes.
 //! - `elsewhere`: nodes whose connection another instance has.
 //! - `records`: keeping the store's record of it true.
+//! - `supports`: what it understands. `running`: what it says it runs.
 //! - `reports`: what it says about jobs, fenced before it has any effect.
+//! - `limits`: how much of all this reaches the store.
 //!
 //! A door calls [`Nodes::register`] for a connection and gets a [`Connection`]; with that it passes
 //! on heartbeats and words about jobs, and says when the connection is gone. The newest connection
@@ -11,9 +13,12 @@
 
 mod breaker;
 mod elsewhere;
+mod limits;
 mod records;
 mod reports;
+mod running;
 mod state;
+mod supports;
 mod trust;
 
 pub use breaker::BreakerView;
@@ -22,6 +27,7 @@ pub(crate) use records::FORGET_AFTER;
 pub use reports::Heard;
 pub(crate) use reports::INHIBITION;
 pub(crate) use state::{BEFORE, Held, NodeState, SendError};
+pub use supports::Supports;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,7 +46,8 @@ use crate::cluster::remote::Outbox;
 use crate::dispatch::{JobEvent, Waiting};
 use crate::job::{Refusal, ToNode, is_code};
 use crate::shared::Shared;
-use state::{Inner, Link, Running};
+use limits::{NodeRates, Registrations};
+use state::{Inner, Link};
 use trust::Trust;
 
 /// Nodes that one instance holds; a fleet beyond it needs more instances.
@@ -52,60 +59,8 @@ pub struct Nodes {
     waiting: Arc<Waiting>,
     table: RwLock<HashMap<NodeId, Arc<NodeState>, foldhash::quality::RandomState>>,
     serials: AtomicU64,
-}
-
-/// What a node understands beyond the protocol that every agent speaks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Supports {
-    /// It says that it takes a job.
-    pub ack: bool,
-    /// It stops a job when told to.
-    pub cancel: bool,
-    /// It takes audio as a binary frame.
-    pub binary_audio: bool,
-    /// It fetches audio by reference.
-    pub audio_ref: bool,
-    /// It sends the lease's name along.
-    pub tokens: bool,
-    /// It sends progress.
-    pub progress: bool,
-    /// It repeats a result until it is told that it arrived.
-    pub result_ack: bool,
-}
-
-impl Supports {
-    /// As bits, for other instances.
-    pub(crate) fn bits(self) -> u8 {
-        let all = [
-            self.ack,
-            self.cancel,
-            self.binary_audio,
-            self.audio_ref,
-            self.tokens,
-            self.progress,
-            self.result_ack,
-        ];
-        (0..).zip(all).map(|(at, set)| u8::from(set) << at).sum()
-    }
-
-    /// What such bits stand for.
-    pub(crate) fn from_bits(bits: u8) -> Self {
-        let set = |at: u8| bits & (1 << at) != 0;
-        Supports {
-            ack: set(0),
-            cancel: set(1),
-            binary_audio: set(2),
-            audio_ref: set(3),
-            tokens: set(4),
-            progress: set(5),
-            result_ack: set(6),
-        }
-    }
-
-    /// Whether it listed anything at all; an older agent lists nothing.
-    pub fn any(self) -> bool {
-        self != Supports::default()
-    }
+    rates: NodeRates,
+    registrations: Registrations,
 }
 
 /// What a node says of itself beside its abilities: shown, never decided on.
@@ -199,7 +154,15 @@ pub struct Heartbeat {
 
 impl Nodes {
     pub(crate) fn new(shared: Arc<Shared>, waiting: Arc<Waiting>) -> Self {
-        Nodes { shared, waiting, table: RwLock::default(), serials: AtomicU64::new(0) }
+        let rates = NodeRates::new(shared.settings.node_limits);
+        Nodes {
+            shared,
+            waiting,
+            table: RwLock::default(),
+            serials: AtomicU64::new(0),
+            rates,
+            registrations: Registrations::new(rates.registrations),
+        }
     }
 
     /// Makes the connection the node's newest one. An older one of the same node is told to close.
@@ -217,6 +180,7 @@ impl Nodes {
         let Register { node: id, declaration, health, supports, out, reports, running, detail } =
             wish;
         let profile = profile_of(declaration, supports)?;
+        self.may_register(&id)?;
         let known = self.get(&id);
         if known.is_none() && self.table.read().len() >= MAX_NODES {
             let full = "this instance has as many nodes as it can hold; try another one";
@@ -305,9 +269,8 @@ impl Nodes {
             let silent = moved && supports.any() && running.is_none();
             inner.unsaid_until = silent.then(|| now + heartbeat * 2);
             inner.tell_jobs(|attempt| JobEvent::NodeBack { attempt });
-            if let Some(running) = running {
-                inner.todo.report = Some(self.running_of(&inner, &running));
-            }
+            // A report that is too long is refused with the next heartbeat.
+            let _ = running.map(|running| self.note_running(&mut inner, &running));
             inner.todo.beat |= resumed;
             inner.todo.renew |= resumed;
         }
@@ -320,13 +283,14 @@ impl Nodes {
         Ok(Registered { connection, epoch, heartbeat, ready, resumed })
     }
 
-    /// Takes a sign of life. `false` from a connection that is no longer the node's.
+    /// Takes a sign of life. One whose list of running jobs is too long counts all the same; only the
+    /// list is refused.
     pub fn heartbeat(self: &Arc<Self>, from: &Connection, beat: Heartbeat) -> Result<(), Refusal> {
         let supports = from.node.lock().link.as_ref().map(|link| link.supports);
         let profile = |declaration| profile_of(declaration, supports.unwrap_or_default());
         let profile = beat.declaration.map(profile).transpose()?;
         let limit = self.shared.settings.resource_threshold_percent;
-        {
+        let noted = {
             let mut inner = from.node.lock();
             if inner.link.as_ref().is_none_or(|link| link.serial != from.serial) {
                 return Err(Refusal::new(Code::NotFound, "register again"));
@@ -353,16 +317,14 @@ impl Nodes {
                 detail.gpu_percent = beat.gpu_percent;
                 detail.mem_percent = beat.mem_percent;
             }
-            if let Some(running) = beat.running {
-                inner.reports = true;
-                inner.todo.report = Some(self.running_of(&inner, &running));
-            }
+            inner.reports |= beat.running.is_some();
             inner.todo.beat = true;
             inner.todo.renew = true;
-        }
+            beat.running.map_or(Ok(()), |running| self.note_running(&mut inner, &running))
+        };
         self.refresh(&from.node);
         self.sync(&from.node);
-        Ok(())
+        noted
     }
 
     /// The connection is gone. Of an older connection than the present one it means nothing.
@@ -457,27 +419,6 @@ impl Nodes {
         if free > 0 {
             self.waiting.offer(&self.shared.fleet, &node.id, free);
         }
-    }
-
-    /// Which of the jobs that a node names were sent by this process. One that was given up while
-    /// the node was away is to be stopped now.
-    fn running_of(&self, inner: &Inner, named: &[(JobId, u32)]) -> Running {
-        let mut running = Running { said: Instant::now(), known: Vec::new(), foreign: Vec::new() };
-        for (masked, attempt) in named {
-            let job = self.shared.secret.masked(*masked);
-            match inner.held.get(&job).filter(|held| held.attempt == *attempt) {
-                Some(held) if held.job.is_some() => running.known.push(held.token),
-                Some(_) => {
-                    let cancel =
-                        ToNode::Cancel { job: *masked, attempt: *attempt, reason: "given_up" };
-                    if let Some(link) = &inner.link {
-                        let _ = link.out.try_send(cancel);
-                    }
-                }
-                None => running.foreign.push((job, *attempt)),
-            }
-        }
-        running
     }
 }
 

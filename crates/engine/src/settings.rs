@@ -39,6 +39,8 @@ pub struct Settings {
     pub audio: Retention,
     /// Bytes of one piece of audio.
     pub max_audio_bytes: usize,
+    /// Bytes of one result, as the node sends it.
+    pub max_result_bytes: usize,
     /// What nodes are told as the session of a job.
     pub node_session_alias: SessionAlias,
     /// How many conversations, and how much of each.
@@ -47,6 +49,19 @@ pub struct Settings {
     pub snapshot_ms: u64,
     /// How many jobs are taken in.
     pub admission: Admission,
+    /// How much of what one node says reaches the store.
+    pub node_limits: NodeLimits,
+}
+
+/// How much of what one node says reaches the store. Honest nodes stay far below.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeLimits {
+    /// Registrations in a minute, and as many at once; more are refused.
+    pub registrations_per_min: u32,
+    /// Updates of its record in a second, and as many at once; more are written later, together.
+    pub updates_per_s: u32,
+    /// Jobs it names that this instance does not know, in a second; more are refused.
+    pub lookups_per_s: u32,
 }
 
 /// How many jobs are taken in, before there are more than can be served.
@@ -100,9 +115,9 @@ pub struct GapPolicy {
 pub struct Retention {
     /// For how long.
     pub keep_ms: u64,
-    /// How many; beyond it the oldest go first.
+    /// How many, of all tenants together.
     pub max_entries: usize,
-    /// How many bytes; beyond it the oldest go first.
+    /// How many bytes, of all tenants together.
     pub max_bytes: usize,
 }
 
@@ -165,6 +180,8 @@ impl Settings {
             results: Retention { keep_ms: 120_000, max_entries: 20_000, max_bytes: 128 << 20 },
             audio: Retention { keep_ms: 120_000, max_entries: 10_000, max_bytes: 256 << 20 },
             max_audio_bytes: 2 << 20,
+            // 30 s of 16-bit speech at 48 kHz in base64 fit; a session takes twice as much at once.
+            max_result_bytes: 4 << 20,
             node_session_alias: SessionAlias::Turn,
             sessions: SessionBounds {
                 total: 50_000,
@@ -182,6 +199,14 @@ impl Settings {
                 jobs_per_tenant: 20_000,
                 jobs_per_tenant_per_s: 0,
                 shares: HashMap::new(),
+            },
+            node_limits: NodeLimits {
+                // A node whose network fails every other second still comes back.
+                registrations_per_min: 60,
+                // A heartbeat comes every 5 s, and a change of abilities with it.
+                updates_per_s: 10,
+                // 256 slots, every 5 s.
+                lookups_per_s: 64,
             },
         }
     }

@@ -6,7 +6,7 @@
 //! what they did and heard; only when all is over the [`check`] reads these files, and knows nothing
 //! else. It can be run again on the files alone.
 //!
-//! In reading order: `options`, `plan` (which fault when), `process`, `servers` and `world` (what is
+//! In reading order: `options`, `plan` (which fault when), `servers` and `world` (what is
 //! there), `acting` (doing and undoing a fault), `parts` (the processes of nodes and speakers), `run`,
 //! [`check`] with its [`check::Verdict`].
 
@@ -17,7 +17,6 @@ pub mod check;
 mod options;
 mod parts;
 mod plan;
-mod process;
 mod run;
 mod servers;
 mod world;

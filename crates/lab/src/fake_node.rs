@@ -6,7 +6,7 @@
 //! mistake in the one is not repeated in the other.
 //!
 //! Many nodes fit in a process: each is one task with one timer and small buffers. In reading order:
-//! `options` and `behaviour` say what a node is, `existing` what agents in the field do besides, `messages` and `wire` what it says, `jobs` its memory, `worker` its work, `stats` what it can be asked, `scripted` the
+//! `options` and `behaviour` say what a node is, `existing` what agents in the field do besides, `messages`, `wire` and `said` what it says, `jobs` its memory, `worker` its work, `stats` what it can be asked, `scripted` the
 //! other kind.
 
 use std::sync::Arc;
@@ -24,6 +24,7 @@ mod existing;
 mod jobs;
 mod messages;
 mod options;
+mod said;
 mod scripted;
 mod stats;
 mod wire;

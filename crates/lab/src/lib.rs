@@ -23,22 +23,32 @@
 //! - [`speech`]: test signals and recordings, marked so that they are recognised again.
 //! - [`fake_node`]: simulated nodes over the real socket.
 //! - [`speaker`]: simulated speakers over the real socket, and the check of what they were told.
+//! - [`apart`]: work on a thread of its own.
+//! - [`process`]: processes that are started, told and hurt, schedulers among them.
+//! - [`balancer`]: a load balancer before several schedulers.
+//! - [`fleet`], [`crowd`], [`meter`]: many nodes, many speakers, and what is measured of them.
 //! - [`chaos`]: all of it at once, broken at random, and the check of what was written down.
 //! - [`hostile`]: clients that mean no good.
 //! - [`mutation`]: kept inputs of decoders, and changed ones.
 
+pub mod apart;
+pub mod balancer;
 pub mod chaos;
 mod clock;
 pub mod cluster;
+pub mod crowd;
 pub mod fake_node;
+pub mod fleet;
 pub mod hostile;
 mod journal;
 mod closed;
 mod link;
+pub mod meter;
 pub mod mutation;
 pub mod overheard;
 mod persistence;
 pub mod ports;
+pub mod process;
 pub mod proxy;
 pub mod redis_config;
 pub mod redis_server;
@@ -49,15 +59,21 @@ pub mod speech;
 mod stream;
 mod wait;
 
+pub use apart::Apart;
+pub use balancer::{Balancer, Health};
 pub use clock::monotonic_us;
 pub use closed::Closed;
 pub use cluster::RedisCluster;
+pub use crowd::{Conversation, Crowd, CrowdReport};
 pub use fake_node::{Behaviour, FakeNode, NodeOptions, ScriptedNode};
+pub use fleet::{Fleet, FleetStats};
 pub use hostile::{Hostile, Malice};
 pub use journal::Journal;
 pub use lingua_http_client::HttpClient;
 pub use link::ConnectError;
+pub use meter::Meter;
 pub use persistence::Persistence;
+pub use process::{Launch, SchedulerProcess};
 pub use proxy::FaultProxy;
 pub use redis_config::{RedisConfig, TlsFiles};
 pub use redis_server::RedisServer;

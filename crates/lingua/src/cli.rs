@@ -2,8 +2,15 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use lingua_server::{Command as Product, Serve};
+
+const COMPLETIONS: &str = "\
+Examples:
+  source <(lingua completions bash)                                      for this shell
+  lingua completions bash > /usr/share/bash-completion/completions/lingua
+  lingua completions zsh > ~/.zfunc/_lingua";
 
 /// The control plane of a real-time speech translation platform.
 ///
@@ -23,6 +30,13 @@ enum Command {
     #[command(flatten)]
     Product(Product),
 
+    /// Print what a shell needs to complete commands and options
+    #[command(after_help = COMPLETIONS)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+
     #[cfg(feature = "tools")]
     #[command(flatten)]
     Tool(lingua_tools::Command),
@@ -37,6 +51,12 @@ impl Cli {
         match self.command {
             None => lingua_server::run(Product::Serve(self.serve)),
             Some(Command::Product(command)) => lingua_server::run(command),
+            Some(Command::Completions { shell }) => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Cli::command(), "lingua", &mut script);
+                lingua_server::say!("{}", String::from_utf8_lossy(&script).trim_end());
+                ExitCode::SUCCESS
+            }
             #[cfg(feature = "tools")]
             Some(Command::Tool(command)) => lingua_tools::run(command),
             #[cfg(not(feature = "tools"))]
@@ -90,7 +110,22 @@ mod absent {
         #[cfg(feature = "tools")]
         #[test]
         fn the_list_is_what_the_feature_adds() {
-            let product = ["serve", "config", "token", "audit", "probe"];
+            let product = [
+                "serve",
+                "config",
+                "token",
+                "audit",
+                "probe",
+                "nodes",
+                "drain",
+                "resume",
+                "block",
+                "sessions",
+                "job",
+                "cancel",
+                "explain",
+                "completions",
+            ];
             let all = crate::cli::Cli::command();
             let mut added: Vec<&str> = all.get_subcommands().map(|one| one.get_name()).collect();
             added.retain(|name| !product.contains(name));

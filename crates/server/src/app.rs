@@ -24,6 +24,7 @@ use crate::otlp::{Exporter, Pace};
 use crate::peers::Peers;
 use crate::reload::Reload;
 use crate::shutdown::Signals;
+use crate::telemetry::LogFormat;
 use crate::tls::{Tls, Trust};
 use crate::workers::Workers;
 
@@ -33,7 +34,7 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
     for stranger in strangers {
         tracing::warn!("{stranger}");
     }
-    keep_no_dumps();
+    protect_secrets(config);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -42,13 +43,13 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         let store_url = store_url(config)?;
         may_reach(&store_url, config)?;
         let store = open_store(&store_url, redis::Options::default()).await?;
-        let listen = config.main.listen;
         let gate = Gate::new(Rules::read(config).map_err(Failure::refused)?);
         may_listen(config, &gate)?;
         let tls = Tls::read(config).map_err(Failure::refused)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let socket = bind(listen).await?;
+        let socket = bind(config.main.listen).await?;
         let address = socket.local_addr().context("the listener has no address")?;
+        log_start(config.log.format, &format!("{scheme}://{address}"), &store);
         understands_all(&store).await.map_err(not_joined)?;
         let engine = start_engine(store, config).await?;
         if let Some(file) = &config.audit.file {
@@ -99,7 +100,7 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         });
         let workers = Workers::start(threads(config))?;
         let stop = signals.stop(engine.clone());
-        let door = Door::new(engine.clone(), Arc::clone(&gate));
+        let door = Door::new(engine.clone(), Arc::clone(&gate)).behind(&socket, &admin, tls.is_some());
         let limits = Arc::new(config.limits.clone());
         let sockets = Sockets { public: socket, admin, tls, limits };
         crate::serve_on(sockets, door, engine, &workers.places(), stop).await;
@@ -113,8 +114,9 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
     })
 }
 
-/// A dump of the memory would have tokens and speech in it.
-fn keep_no_dumps() {
+/// A dump of the memory would have tokens and speech in it, and others may read the files.
+fn protect_secrets(config: &Config) {
+    crate::permissions::warn_of_open_files(config);
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
         tracing::warn!(%error, "a crash may leave a dump of the memory, with tokens and speech");
@@ -229,6 +231,14 @@ pub async fn open_store(url: &str, options: redis::Options) -> Result<Backend, F
     match url {
         "memory" => Ok(MemoryStore::open(Clock::system())),
         url => Ok(redis::open(url, options).await?),
+    }
+}
+
+/// The first line of a log that programs read; people have the greeting.
+fn log_start(format: LogFormat, address: &str, store: &Backend) {
+    if format == LogFormat::Json {
+        let version = env!("CARGO_PKG_VERSION");
+        tracing::info!(version, address, store = &*store.description, "lingua starts");
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can be asked of the scheduler on the command line.
 
+use crate::out::remark;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -7,13 +8,19 @@ use lingua_store::redis::OpenError;
 
 use crate::telemetry::LogFormat;
 
+mod address;
 mod audit;
+mod duration;
+mod operate;
 mod serve;
 mod token;
 mod trust;
 
+pub use address::address;
 pub use audit::Audit;
 pub(crate) use audit::AuditCheck;
+pub use duration::{duration, ms, seconds};
+pub use operate::{Call, Explain, JobOf, NodeOrder, Nodes, Sessions};
 pub use serve::{ConfigPart, Serve};
 pub use token::Token;
 pub(crate) use token::{TokenInspect, TokenKey, TokenMint, TokenRevoke};
@@ -44,6 +51,22 @@ pub enum Command {
     },
     /// Ask a scheduler whether it is alive; exit code 0 if so
     Probe(Probe),
+    /// List the nodes, or look at one: its state, why it gets no jobs, what would make it useful
+    Nodes(Nodes),
+    /// Drain a node: it finishes what it has and gets nothing new
+    Drain(NodeOrder),
+    /// Let a drained or blocked node serve again
+    Resume(NodeOrder),
+    /// Shut a node out until it is resumed
+    Block(NodeOrder),
+    /// List the sessions of all instances: who speaks, not what is said
+    Sessions(Sessions),
+    /// Look at a job: its state, its attempts and how it ended
+    Job(JobOf),
+    /// Cancel a job
+    Cancel(JobOf),
+    /// Explain where a job would go, or why nowhere
+    Explain(Explain),
 }
 
 /// `lingua probe`.
@@ -92,10 +115,9 @@ impl Failure {
         Failure { sentence: sentence.into(), code: 78 }
     }
 
-    #[allow(clippy::print_stderr, reason = "the one place that tells a person why it ended")]
     pub(crate) fn report(self, format: LogFormat) -> ExitCode {
         match format {
-            LogFormat::Human => eprintln!("lingua: {}", self.sentence),
+            LogFormat::Human => remark!("lingua: {}", self.sentence),
             LogFormat::Json => tracing::error!(exit_code = self.code, "{}", self.sentence),
         }
         ExitCode::from(self.code)

@@ -1,5 +1,5 @@
 //! What programs that call a scheduler have in common: addresses, whom to believe, tokens to show.
 
-pub use crate::cli::{Authority, share, socket_url};
+pub use crate::cli::{Authority, address, duration, ms, seconds, share, socket_url};
 pub use crate::tls::{Connector, Trust, whole};
 pub use crate::token::{Tokens, advice, token_of_environment, tokens_of_environment};

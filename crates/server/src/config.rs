@@ -27,6 +27,7 @@ pub(crate) use options::{Config, Limits, Profile};
 pub(crate) use print::{effective, sample};
 pub(crate) use reload::changes;
 
+use crate::out::say;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -213,23 +214,22 @@ impl From<Problems> for Failure {
 }
 
 /// `lingua config`
-#[allow(clippy::print_stdout, reason = "what is printed is the result of the command")]
 pub(crate) fn run(what: &ConfigPart) -> Result<(), Failure> {
     match what {
-        ConfigPart::Default => print!("{}", sample()),
+        ConfigPart::Default => say!("{}", sample().trim_end()),
         ConfigPart::Show(flags) => {
             let loaded = flags.asked().load(std::env::vars())?;
-            print!("{}", effective(&loaded.config, &loaded.origins));
+            say!("{}", effective(&loaded.config, &loaded.origins).trim_end());
         }
         ConfigPart::Check(flags) => {
             let loaded = flags.asked().load(std::env::vars())?;
             for stranger in &loaded.strangers {
-                println!("{stranger}");
+                say!("{stranger}");
             }
             // Before a scheduler is told to read them again.
             Material::read(&loaded.config).map_err(Failure::refused)?;
             let timing = loaded.config.timing();
-            println!(
+            say!(
                 "the configuration is fine: a job may take {} ms of its {} ms ({})",
                 timing.budget().total_ms(),
                 timing.deadline_ms,

@@ -7,6 +7,7 @@ mod board;
 mod dashboard;
 mod body;
 mod dispatch;
+mod edge;
 mod error;
 mod explain;
 pub(crate) mod guard;
@@ -22,6 +23,7 @@ mod revocations;
 mod sessions;
 mod talk;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -31,10 +33,12 @@ use axum::http::Method;
 use axum::middleware::from_fn_with_state;
 use axum::routing::MethodRouter;
 use lingua_engine::Engine;
+use tokio::net::TcpListener;
 
 use crate::identity::{Gate, Role};
 use crate::peers::ask::Ask;
 use board::Readers;
+use edge::Edge;
 pub(crate) use error::Refused;
 use guard::{Guard, Who};
 use nodes::{Endpoints, HttpNodes};
@@ -76,6 +80,10 @@ fn routes() -> Vec<Route> {
         get("/", Who::Everybody, dashboard::root),
         get("/dashboard", Who::Everybody, dashboard::page),
         get("/dashboard/{file}", Who::Everybody, dashboard::file),
+        get("/cluster", Who::Everybody, dashboard::root),
+        get("/models", Who::Everybody, dashboard::root),
+        get("/languages", Who::Everybody, dashboard::root),
+        get("/compute-power", Who::Everybody, dashboard::root),
         get("/talk", Who::Everybody, talk::page),
         get("/talk/{*file}", Who::Everybody, talk::file),
         get("/internal/v1/bodies/{names}", Who::Peers, crate::peers::bodies),
@@ -149,16 +157,21 @@ pub(crate) fn router(door: Door, part: Part) -> Router {
             router = router.route(path, handler.layer(guarded));
         }
     }
+    let edge = Edge { gate: Arc::clone(&door.gate), tls: door.tls };
     router
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
+        .layer(from_fn_with_state(edge, edge::edge))
         .with_state(door)
 }
 
 /// What goes to the administrators' own listener.
 fn is_admins(path: &str, who: Who) -> bool {
-    who.is_admin() || path == "/" || path.starts_with("/dashboard")
+    who.is_admin() || path.starts_with("/dashboard") || LEAD_THERE.contains(&path)
 }
+
+/// Paths that lead to the dashboard; all but the first are pages of the older scheduler.
+const LEAD_THERE: [&str; 5] = ["/", "/cluster", "/models", "/languages", "/compute-power"];
 
 /// What every listener answers.
 fn is_probe(path: &str) -> bool {
@@ -185,13 +198,30 @@ pub(crate) struct Door {
     readers: Readers,
     /// What asks other instances for who looks.
     ask: Ask,
+    /// Everything here goes over TLS.
+    tls: bool,
+    /// Where this process listens.
+    listeners: Arc<[SocketAddr]>,
 }
 
 impl Door {
     pub(crate) fn new(engine: Engine, gate: Arc<Gate>) -> Self {
         let nodes = HttpNodes::start(Arc::clone(&engine.nodes));
         let (endpoints, readers, ask) = (Endpoints::new(), Readers::default(), Ask::new());
-        Door { engine, gate, nodes, endpoints, readers, ask }
+        let listeners = Arc::new([]);
+        Door { engine, gate, nodes, endpoints, readers, ask, tls: false, listeners }
+    }
+
+    /// The same behind these listeners, which speak TLS or do not.
+    pub(crate) fn behind(
+        self,
+        public: &TcpListener,
+        admin: &Option<TcpListener>,
+        tls: bool,
+    ) -> Self {
+        let listeners = [Some(public), admin.as_ref()].into_iter().flatten();
+        let listeners = listeners.filter_map(|listener| listener.local_addr().ok());
+        Door { tls, listeners: listeners.collect(), ..self }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! - `keys`: the keys that tokens are signed with. `claims`: what a token says.
 //! - `gate`: whether it is good here and now. `sockets`: those who are inside, until it is not.
+//! - `browsers`: which web pages may call, and by which names.
 //! - `mint`: making tokens, for `lingua token`.
 //!
 //! Without keys the gate is open: everybody is [`Caller::Anyone`] and may do everything, which is for
@@ -11,6 +12,7 @@
 mod keys;
 mod claims;
 mod gate;
+mod browsers;
 mod revocations;
 mod sockets;
 mod mint;

@@ -1,13 +1,15 @@
 //! The scheduler of a real-time speech translation platform: the edge around the engine, and `serve`.
 //!
-//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`),
+//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`site`] (names of web pages and hosts), [`permissions`] (who can read its secrets), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`),
 //! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
-//! [`otlp`], [`telemetry`], and the commands [`token`] and [`probe`]. [`client`] is for programs that call a scheduler.
+//! [`otlp`], [`telemetry`], and the commands [`token`], [`probe`] and [`operate`], which write with [`out`]. [`client`] is for programs that call a scheduler.
 //!
 //! It is a library, so that tests and the binary (`crates/lingua`) go through one door: [`serve`].
 
 mod cli;
+mod site;
 mod config;
+mod permissions;
 mod identity;
 mod app;
 mod tls;
@@ -24,6 +26,8 @@ mod telemetry;
 mod token;
 mod audit;
 mod probe;
+mod operate;
+pub mod out;
 pub mod client;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -54,6 +58,7 @@ pub fn run(command: Command) -> ExitCode {
         Command::Token { what } => return run_logged("info", || token::run(&what)),
         Command::Audit { what } => return run_logged("info", || audit::run(&what)),
         Command::Probe(options) => return run_logged("info", || probe::run(&options)),
+        command => return run_logged("info", || operate(&command)),
     };
     // The configuration says how it logs, also that the configuration is refused.
     let settings = options.settings.asked().load(std::env::vars());
@@ -62,6 +67,21 @@ pub fn run(command: Command) -> ExitCode {
         Err(_) => ("info".to_owned(), options.settings.log_format.unwrap_or(LogFormat::Human)),
     };
     logged(&level, format, || app::serve(&options, &settings?))
+}
+
+/// Runs a command of an operator.
+fn operate(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Nodes(options) => operate::nodes(options),
+        Command::Drain(options) => operate::order(options, "drain"),
+        Command::Resume(options) => operate::order(options, "resume"),
+        Command::Block(options) => operate::order(options, "block"),
+        Command::Sessions(options) => operate::sessions(options),
+        Command::Job(options) => operate::job(options),
+        Command::Cancel(options) => operate::cancel(options),
+        Command::Explain(options) => operate::explain(options),
+        _ => Err(Failure::usage("this command calls no scheduler")),
+    }
 }
 
 /// Runs a command that logs for people, as much as `level` says.
@@ -93,7 +113,9 @@ pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output
     {
         tracing::warn!(%error, "this instance stays alone");
     }
-    let door = http::Door::new(engine.clone(), identity::Gate::open());
+    let listens = socket.local_addr().map(|address| address.ip());
+    let gate = identity::Gate::open(listens.ok());
+    let door = http::Door::new(engine.clone(), gate).behind(&socket, &None, false);
     let limits = Arc::new(config::Config::preset(Default::default()).limits);
     let sockets = Sockets { public: socket, admin: None, tls: None, limits };
     serve_on(sockets, door, engine, &Places::here(), stop).await;

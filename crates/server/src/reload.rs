@@ -63,6 +63,7 @@ impl Reload {
         }
         telemetry::set_level(&loaded.config.log.level)?;
         let material = self.material(&loaded.config)?;
+        crate::permissions::warn_of_open_files(&loaded.config);
         let keys = rules.keys.names().join(", ");
         self.gate.replace(rules, self.engine.now_ms() / 1_000);
         if let (Some(tls), Some(material)) = (&self.tls, material) {

@@ -2,6 +2,7 @@
 
 mod shown;
 
+use crate::out::say;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -34,7 +35,6 @@ pub(crate) fn run(what: &Token) -> Result<(), Failure> {
     }
 }
 
-#[allow(clippy::print_stdout, reason = "what is printed is the result of the command")]
 fn key(options: &TokenKey) -> Result<(), Failure> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if options.name.is_empty() || !options.name.chars().all(plain) {
@@ -44,7 +44,7 @@ fn key(options: &TokenKey) -> Result<(), Failure> {
     let file = |ending: &str| options.out.join(format!("{}.{ending}", options.name));
     write_new(&file("key.pem"), &private, 0o600)?;
     write_new(&file("pub.pem"), &public, 0o644)?;
-    println!(
+    say!(
         "{} signs tokens: keep it where they are made, and nowhere else\n\
          {} goes to every scheduler, into identity.key_files",
         file("key.pem").display(),
@@ -61,7 +61,6 @@ fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     written.map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
 }
 
-#[allow(clippy::print_stdout, reason = "what is printed is the result of the command")]
 fn mint(options: &TokenMint) -> Result<(), Failure> {
     let defaults = Config::preset(Default::default()).identity;
     let life_s = options.life_s.unwrap_or(match options.role {
@@ -81,31 +80,30 @@ fn mint(options: &TokenMint) -> Result<(), Failure> {
         not_before_s: now_s(),
         life_s,
     };
-    println!("{}", identity::mint(&options.key, wish).map_err(Failure::failed)?);
+    crate::permissions::warn_if_open("--key", &options.key);
+    say!("{}", identity::mint(&options.key, wish).map_err(Failure::failed)?);
     Ok(())
 }
 
-#[allow(clippy::print_stdout, reason = "what is printed is the result of the command")]
 fn inspect(options: &TokenInspect) -> Result<(), Failure> {
     let loaded = options.settings.asked().load(std::env::vars())?;
     let token = read_token()?;
     let claims = identity::claims_of(&token).ok_or_else(|| Failure::failed("it is no token"))?;
-    println!("{claims:#}");
+    say!("{claims:#}");
     let gate = Gate::new(Rules::read(&loaded.config).map_err(Failure::refused)?);
     if gate.is_open() {
-        println!("identity.key_files is empty: whether it is good was not checked");
+        say!("identity.key_files is empty: whether it is good was not checked");
         return Ok(());
     }
     match gate.caller(Some(&token), now_s()) {
         Ok(_) => {
-            println!("it is good, unless it was revoked");
+            say!("it is good, unless it was revoked");
             Ok(())
         }
         Err(refusal) => Err(Failure::failed(refusal.detail)),
     }
 }
 
-#[allow(clippy::print_stdout, reason = "what is printed is the result of the command")]
 fn revoke(options: &TokenRevoke) -> Result<(), Failure> {
     let body = match (&options.subject, options.role) {
         (Some(subject), Some(role)) => json!({"role": role.as_str(), "subject": subject}),
@@ -131,7 +129,13 @@ fn revoke(options: &TokenRevoke) -> Result<(), Failure> {
     })?;
     match answer.status {
         200 => {
-            println!("revoked; every instance turns it away within seconds");
+            say!("revoked; every instance turns it away within seconds");
+            if options.subject.is_some() {
+                say!(
+                    "new tokens of the subject are good if they begin (nbf) more than identity.leeway_s \
+                     (5 s unless configured) from now"
+                );
+            }
             Ok(())
         }
         _ => {

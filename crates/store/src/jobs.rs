@@ -83,6 +83,15 @@ pub trait JobBook: Send + Sync {
         keep_for: Duration,
     ) -> Result<JobId>;
 
+    /// Frees a request's id that is bound to this job, because nothing came of it. Bound to another job
+    /// it stays as it is.
+    async fn release_request(
+        &self,
+        tenant: &TenantId,
+        request: &RequestId,
+        job: &JobId,
+    ) -> Result<()>;
+
     /// Binds a turn to a node, softly: for `lease`, over any earlier binding.
     async fn bind_turn(
         &self,

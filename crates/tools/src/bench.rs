@@ -1,6 +1,7 @@
 //! Measuring a part of the system against a ceiling in the same run: ratios hold on a noisy
 //! machine, absolute figures do not.
 
+mod caller;
 mod choosing;
 mod dashboard;
 mod dispatch;

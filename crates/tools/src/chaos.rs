@@ -1,6 +1,7 @@
 //! `lingua chaos`: breaks everything at random and checks what was promised. The work is the lab's;
 //! this finds the program and shows how it goes.
 
+use lingua_server::say;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -66,11 +67,10 @@ fn chaos_run(options: &ChaosRun) -> Result<(), Failure> {
     tell(&verdict, Some(&dir))
 }
 
-#[allow(clippy::print_stdout, reason = "the verdict is the result of the command")]
 fn tell(verdict: &check::Verdict, dir: Option<&Path>) -> Result<(), Failure> {
-    println!("{verdict}");
+    say!("{verdict}");
     if let Some(dir) = dir {
-        println!("files in {}", dir.display());
+        say!("files in {}", dir.display());
     }
     match verdict.violations() {
         0 => Ok(()),

@@ -2,13 +2,16 @@
 
 use clap::Subcommand;
 pub(crate) use lingua_server::Failure;
-pub(crate) use lingua_server::client::{Authority, share, socket_url};
+pub(crate) use lingua_server::client::{
+    Authority, address, duration, ms, seconds, share, socket_url,
+};
 
 mod bench;
 mod chaos;
 mod demo;
 mod dispatch;
 mod node;
+mod restarts;
 mod speakers;
 mod top;
 
@@ -19,6 +22,8 @@ pub(crate) use chaos::{Part as ChaosPart, Run as ChaosRun, Share as ChaosShare};
 pub use demo::Demo;
 pub use dispatch::Dispatch;
 pub use node::Node;
+pub use restarts::LoadPart;
+pub(crate) use restarts::{Agents, Case, Restarts};
 pub use speakers::{Load, Speak};
 pub use top::Top;
 

@@ -5,31 +5,31 @@
 //! a load balancer in this process stands in front of them. With `--faults` something breaks now and
 //! then. With `--speech` there is one real speech node instead, and real speech.
 //!
-//! In reading order: `stage` the schedulers and what they stand on, with `instance` and [`balancer`];
-//! `fleet` the nodes, `crowd` the speakers, `meter` what is seen of them, `faults`, `screen`; [`speech`] the other demonstration.
+//! In reading order: `stage` the schedulers and what they stand on, with `instance`;
+//! `fleet` the nodes, `crowd` the speakers, `telling` what is seen of them, `faults`, `screen`; [`speech`] the other demonstration.
 
 use std::time::Duration;
 
 use anyhow::Context;
+use lingua_lab::Meter;
+use lingua_lab::crowd::GIVEN_UP;
 use lingua_lab::speaker::sockets;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{interval, sleep};
 
 use crate::cli::{Demo, Failure};
 
-pub mod balancer;
 mod crowd;
 mod faults;
 mod fleet;
 mod instance;
-mod meter;
 mod screen;
 mod speech;
 mod stage;
+mod telling;
 
 use crowd::Crowd;
 use fleet::Fleet;
-use meter::Meter;
 use screen::Screen;
 use stage::Stage;
 
@@ -79,8 +79,8 @@ async fn raise(options: &Demo, screen: &Screen) -> Result<(Stage, Fleet, Crowd),
     sockets::make_room_for(6 * u64::from(options.speakers) + 4 * u64::from(options.nodes))?;
     let stage = Stage::start(options, screen).await?;
     let meter = Meter::default();
-    let fleet = Fleet::start(options.nodes, &stage, &meter).await?;
-    let crowd = Crowd::start(options.speakers, stage.address(), &meter).await?;
+    let fleet = Fleet::start(options.nodes, options.scarce, &stage, &meter).await?;
+    let crowd = Crowd::start(options.speakers, options.scarce, stage.address(), &meter).await?;
     for line in stage.greeting(options) {
         screen.say(&line);
     }
@@ -97,7 +97,8 @@ impl Play {
             let mut ticks = interval(STATUS_EVERY);
             loop {
                 ticks.tick().await;
-                screen.show(&crowd.meter().line(crowd.present(), fleet.connected()));
+                let line = telling::line(crowd.meter(), crowd.present(), fleet.connected());
+                screen.show(&line);
             }
         };
         let telling = async {
@@ -129,12 +130,17 @@ impl Play {
         screen.say("Ending; once more Ctrl-C ends at once.");
         stage.mend().await?;
         let meter = crowd.meter().clone();
-        let speakers = crowd.end().await;
+        let waiting = crowd.present();
+        let told = crowd.end().await;
+        let speakers = match told.failed.get(GIVEN_UP) {
+            Some(count) => format!("{count} of {waiting} were still waiting for an answer"),
+            None => "all heard how their sentences ended".to_owned(),
+        };
         screen.say(&format!("speakers have left: {speakers}"));
         let nodes = fleet.end().await;
         screen.say(&format!("nodes have left: {nodes}"));
         let ended = stage.end(screen).await;
-        screen.say(&format!("All has ended. {}", meter.summary()));
+        screen.say(&format!("All has ended. {}", telling::summary(&told, &meter.counts())));
         ended
     }
 }

@@ -1,5 +1,6 @@
 //! `lingua dispatch`: one job from the shell, watched to its end.
 
+use lingua_server::say;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -124,7 +125,6 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("")
 }
 
-#[allow(clippy::print_stdout, reason = "what becomes of the job is the result of the command")]
 fn say(line: &str) {
-    println!("{line}");
+    say!("{line}");
 }

@@ -18,8 +18,6 @@ mod top;
 use std::process::ExitCode;
 
 pub use cli::Command;
-/// The load balancer of the demonstration; tests of several instances stand behind it too.
-pub use demo::balancer::{Balancer, Health};
 
 /// Runs a command.
 pub fn run(command: Command) -> ExitCode {

@@ -6,35 +6,35 @@
 //! share. Both write down moments on one clock of the machine, so a sentence's way to a node's socket
 //! and the result's way back are measured apart from the node's own time.
 //!
-//! In reading order: `crowd` the speakers, `fleet` the nodes, `meter` what is measured, `machine` what
-//! it costs, `report` what is told, `picture` what is drawn.
+//! In reading order: `crowd` the speakers, `fleet` the nodes, `machine` what it costs, `report` what is told, `picture`
+//! what is drawn; `restarts` the other kind of run.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use lingua_lab::RedisServer;
+use indicatif::HumanCount;
 use lingua_lab::speaker::sockets;
+use lingua_lab::{Meter, RedisServer, SchedulerProcess};
 use rustls::ClientConfig;
 use tokio::time::{Instant, interval, sleep_until};
 
-use crate::bench::process::Scheduler;
+use crate::bench::process::start_scheduler;
 use crate::bench::progress::Progress;
-use crate::cli::{Failure, Load};
+use crate::cli::{Failure, Load, LoadPart};
 use crate::speak::session_url;
 use lingua_server::client::{Tokens, tokens_of_environment};
 
 mod crowd;
 mod fleet;
 mod machine;
-mod meter;
 mod picture;
 mod report;
+mod restarts;
 
 use crowd::Crowd;
 use fleet::Fleet;
 use machine::Usage;
-use meter::Meter;
 use report::Report;
 
 /// Speakers that begin in a second, unless it is said otherwise.
@@ -45,6 +45,9 @@ const LINE_EVERY: u64 = 5;
 
 /// Measures, prints and writes.
 pub(crate) fn run(options: &Load) -> Result<(), Failure> {
+    if let Some(LoadPart::Restarts(options)) = &options.part {
+        return restarts::run(options);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -85,12 +88,12 @@ async fn measure(options: &Load) -> Result<Report, Failure> {
         }
         None => {
             let store = redis.as_ref().map_or_else(|| options.store.clone(), RedisServer::url);
-            let scheduler = Scheduler::start(&store)?;
+            let scheduler = start_scheduler(&store).await?;
             let base = format!("ws://{}", scheduler.address());
             (Some(scheduler), Way { base, tls: None })
         }
     };
-    let pid = scheduler.as_ref().map(Scheduler::pid);
+    let pid = scheduler.as_ref().map(SchedulerProcess::pid);
     let redis_pid = redis.as_ref().and_then(RedisServer::pid);
     let ramp = Duration::from_secs(
         options.ramp_s.unwrap_or_else(|| u64::from(options.sessions.div_ceil(BEGIN_PER_SECOND))),
@@ -103,7 +106,7 @@ async fn measure(options: &Load) -> Result<Report, Failure> {
     let before = Usage::now(pid, redis_pid)?;
 
     let meter = Meter::start(ramp);
-    let crowd = Crowd::start(options, &way, speakers.as_deref(), ramp, &meter);
+    let crowd = Crowd::start(options, &way, speakers.as_deref(), ramp, &meter)?;
     let began = Instant::now();
     let mut watch = Watch { began, seconds, meter: &meter, progress: &progress };
     let all_began = watch.until(began + ramp).await;
@@ -115,7 +118,7 @@ async fn measure(options: &Load) -> Result<Report, Failure> {
     progress.now("waiting for what is open");
     let told = crowd.finish().await?;
     let end = Usage::now(pid, redis_pid)?;
-    let nodes = fleet.finish()?;
+    let nodes = fleet.finish().await?;
     Ok(Report::new(options, &meter, told, nodes, &[before, steady, after, end], !finished))
 }
 
@@ -145,13 +148,26 @@ impl Watch<'_> {
                     self.progress.step();
                     let second = self.began.elapsed().as_secs();
                     if second.is_multiple_of(LINE_EVERY) {
-                        let line = self.meter.line();
+                        let line = line(self.meter);
                         self.progress.now(&format!("{second}/{} s: {line}", self.seconds));
                     }
                 }
             }
         }
     }
+}
+
+/// How it goes, in a line.
+fn line(meter: &Meter) -> String {
+    let (counts, last) = (meter.counts(), meter.last_second());
+    format!(
+        "{} sessions, {} sentences back, {} missing, p99 to the node {:.1} ms, to the speaker {:.1} ms",
+        HumanCount(counts.opened),
+        HumanCount(counts.answered),
+        HumanCount(counts.missing),
+        last.to_node_ms.p99,
+        last.to_speaker_ms.p99,
+    )
 }
 
 fn quit_on_the_next_interrupt() {
@@ -177,19 +193,6 @@ fn loopback(url: &str) -> Result<String, Failure> {
     let here = name == "localhost"
         || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
     if here { Ok(base) } else { Err(Failure::usage(format!("{name} is not this machine"))) }
-}
-
-/// Runs this on a thread and runtime of its own.
-fn on_its_own<T: Send + 'static>(
-    name: &str,
-    work: impl Future<Output = T> + Send + 'static,
-) -> std::thread::JoinHandle<anyhow::Result<T>> {
-    let thread = std::thread::Builder::new().name(name.to_owned());
-    let spawned = thread.spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        Ok(runtime.context("the runtime does not start")?.block_on(work))
-    });
-    spawned.expect("two more threads can be started")
 }
 
 #[cfg(test)]

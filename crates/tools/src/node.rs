@@ -1,5 +1,6 @@
 //! `lingua node`: simulated nodes over the real socket.
 
+use lingua_server::say;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,6 @@ pub(crate) fn run(options: &Node) -> Result<(), Failure> {
     runtime.block_on(work(options))
 }
 
-#[allow(clippy::print_stdout, reason = "what the nodes do is the result of the command")]
 async fn work(options: &Node) -> Result<(), Failure> {
     let names: Vec<String> = (0..options.count).map(|i| name(options, i)).collect();
     let tokens = tokens_of_environment()?.of_nodes(&names)?;
@@ -45,8 +45,8 @@ async fn work(options: &Node) -> Result<(), Failure> {
     }
     let first = nodes.first().context("at least one node")?.node_id();
     match options.count {
-        1 => println!("node {first} is registered with {}", options.url),
-        count => println!("{count} nodes, {first} and so on, are registered with {}", options.url),
+        1 => say!("node {first} is registered with {}", options.url),
+        count => say!("{count} nodes, {first} and so on, are registered with {}", options.url),
     }
     let end = async {
         match options.seconds {
@@ -63,19 +63,19 @@ async fn work(options: &Node) -> Result<(), Failure> {
             () = tokio::time::sleep(REPORT) => {
                 let now = line(&nodes);
                 if now != before {
-                    println!("{now}");
+                    say!("{now}");
                     before = now;
                 }
                 let gone = nodes.iter().all(|node| !node.is_connected());
                 if let Some(why) = nodes.first().and_then(FakeNode::last_error).filter(|_| gone) {
-                    println!("not connected: {why}");
+                    say!("not connected: {why}");
                 }
             }
             () = &mut end => break,
             _ = &mut interrupted => break,
         }
     }
-    println!("{}", line(&nodes));
+    say!("{}", line(&nodes));
     futures_util::future::join_all(nodes.into_iter().map(FakeNode::close)).await;
     Ok(())
 }
@@ -119,6 +119,7 @@ fn node(
         drop_ack: options.drop_ack,
         never_answer: options.never_answer,
         crash: options.crash,
+        readable: true,
         seed: options.seed.wrapping_add(u64::from(i)),
         ..Behaviour::default()
     };

@@ -1,5 +1,6 @@
 //! `lingua speak`: a speaker from the shell.
 
+use lingua_server::say;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -239,9 +240,8 @@ fn in_json(happening: &Happening<'_>) -> Option<Value> {
     })
 }
 
-#[allow(clippy::print_stdout, reason = "what comes back is the result of the command")]
 fn say(line: &str) {
-    println!("{line}");
+    say!("{line}");
 }
 
 #[cfg(test)]

@@ -48,13 +48,9 @@ impl Run {
         let shared = Arc::clone(&self.d.shared);
         let number = self.attempt + 1;
         let token = LeaseToken { job: self.job.id, attempt: number, nonce: shared.chance.nonce() };
-        let wish = slots::Wish {
-            node: &node,
-            token,
-            version: store_version(version),
-            models: &self.spec.need.models,
-            lease: Duration::from_millis(shared.settings.timing.reserve_lease_ms),
-        };
+        let lease = self.d.nodes.reserve_lease(&node);
+        let (version, models) = (store_version(version), &self.spec.need.models);
+        let wish = slots::Wish { node: &node, token, version, models, lease };
         let assignment = Assignment { node: node.clone(), token };
         let slots = &shared.store.slots;
         let asking = self.traced.asks(&node);
@@ -86,7 +82,7 @@ impl Run {
         if let Some(mut asking) = asking {
             asking.note("reason", answer_word(&reserved));
         }
-        let granted = self.granted(&node, token, reserved);
+        let granted = self.granted(&node, token, lease, reserved);
         let slot = match (granted, written) {
             (Err(asked), None) => return asked,
             (Err(_), Some(ended)) => return Asked::Over(ended),
@@ -139,6 +135,7 @@ impl Run {
         &self,
         node: &NodeId,
         token: LeaseToken,
+        lease: Duration,
         reserved: lingua_store::Result<Reserve>,
     ) -> Result<Granted, Asked> {
         let metrics = &self.d.shared.metrics;
@@ -146,7 +143,6 @@ impl Run {
         match reserved {
             Ok(Reserve::Granted { until, .. }) => {
                 metrics.granted.inc();
-                let lease = Duration::from_millis(self.d.shared.settings.timing.reserve_lease_ms);
                 Ok(Granted { at: Some(until - lease), here: Instant::now() })
             }
             Ok(Reserve::Already { .. }) => {

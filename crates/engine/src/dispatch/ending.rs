@@ -174,7 +174,7 @@ impl Run {
             let (session, job) = (self.spec.session.clone(), self.job.id);
             let _ = self.d.shared.strays.try_send(Stray::Ended { session, job, ended });
         }
-        self.d.registry.ended(self.job.id, size, Instant::now());
+        self.d.registry.ended(&self.job, size, Instant::now());
         if self.watched {
             // After the answer: the caller need not wait for it.
             let _ = self.d.shared.store.jobs.unwatch(&self.job.id).await;
@@ -237,7 +237,7 @@ impl Drop for Run {
                 observer.tell_later(JobNews::Ended(ended.clone()));
             }
             self.announce(ended);
-            self.d.registry.ended(self.job.id, 0, Instant::now());
+            self.d.registry.ended(&self.job, 0, Instant::now());
         }
     }
 }

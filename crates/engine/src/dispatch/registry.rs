@@ -1,6 +1,6 @@
 //! The jobs of this instance: those that are open, and for a while those that ended.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use tokio::time::Instant;
 
 use super::{FOR_ENDINGS, JobEvent};
 use crate::job::{Ended, Refusal};
-use crate::settings::Retention;
+use crate::retention::TenantRetention;
+use crate::settings::Settings;
 use crate::tasks;
 
 /// A job of this instance, as callers follow it.
@@ -194,20 +195,18 @@ impl Job {
 
 /// All jobs of this instance.
 pub(super) struct Registry {
-    retention: Retention,
     inner: Mutex<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
     jobs: HashMap<JobId, Arc<Job>, foldhash::quality::RandomState>,
-    ended: VecDeque<(Instant, JobId, usize)>,
-    bytes: usize,
+    ended: TenantRetention<JobId>,
 }
 
 impl Registry {
-    pub fn new(retention: Retention) -> Self {
-        Registry { retention, inner: Mutex::default() }
+    pub fn new(settings: &Settings) -> Self {
+        let ended = TenantRetention::new(settings.results, settings.admission.shares.clone());
+        Registry { inner: Mutex::new(Inner { jobs: HashMap::default(), ended }) }
     }
 
     pub fn get(&self, id: &JobId) -> Option<Arc<Job>> {
@@ -232,21 +231,15 @@ impl Registry {
         jobs.into_iter().filter(|job| open(&job.view.lock())).collect()
     }
 
-    /// The job ended: it is remembered for a while, and the oldest beyond the bounds are forgotten.
-    pub fn ended(&self, id: JobId, bytes: usize, now: Instant) {
+    /// The job ended: it is remembered for a while. Beyond the bounds the tenant that has most for its
+    /// share loses its oldest.
+    pub fn ended(&self, job: &Job, bytes: usize, now: Instant) {
         let mut gone = Vec::new();
         let mut inner = self.inner.lock();
-        inner.ended.push_back((now, id, bytes));
-        inner.bytes += bytes;
-        let keep = Duration::from_millis(self.retention.keep_ms);
-        while let Some((at, oldest, size)) = inner.ended.front().copied()
-            && (now - at > keep
-                || inner.ended.len() > self.retention.max_entries
-                || inner.bytes > self.retention.max_bytes)
-        {
-            inner.ended.pop_front();
-            inner.bytes -= size;
-            gone.extend(inner.jobs.remove(&oldest));
+        let Inner { jobs, ended } = &mut *inner;
+        ended.insert(job.session.tenant(), job.id, bytes, now);
+        while let Some(over) = ended.expire(now).or_else(|| ended.evict()) {
+            gone.extend(jobs.remove(&over));
         }
         // Dropped outside of the lock: there may be much to free.
         drop(inner);

@@ -16,7 +16,7 @@ use super::run::{Run, Try};
 use super::slot::Slot;
 use crate::cluster::remote::Ears;
 use crate::job::{Assign, Receipt};
-use crate::nodes::{BEFORE, Held, INHIBITION, SendError};
+use crate::nodes::{BEFORE, Held, INHIBITION, SendError, Supports};
 use crate::secret::token_name;
 use crate::sessions::mail::JobNews;
 use crate::settings::SessionAlias;
@@ -41,9 +41,9 @@ impl Run {
         let left = self.deadline.saturating_duration_since(now);
         let now_ms = shared.clock.now().as_millis();
         let events = Ears::Here(self.ears.clone());
-        let acks = slot.node.lock().link.as_ref().is_some_and(|link| link.supports.ack);
+        let Supports { ack: acks, calls, .. } = slot.node.supports();
         let timing = &shared.settings.timing;
-        let placing = self.step(timing.send_ms + timing.ack_ms).unwrap_or_default();
+        let placing = self.step(timing.send_ms + timing.ack_ms_of(calls)).unwrap_or_default();
         let assign = Assign {
             job: wire,
             attempt: token.attempt,
@@ -68,7 +68,7 @@ impl Run {
             answered: false,
             lost: false,
             renewed: now,
-            lease: Duration::from_millis(shared.settings.timing.reserve_lease_ms),
+            lease: Duration::from_millis(timing.reserve_lease_ms_of(calls)),
             until: None,
         };
         let node = Arc::clone(&slot.node);

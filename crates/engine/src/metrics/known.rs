@@ -25,7 +25,7 @@ pub(super) const RESERVE: [&str; 12] = [
 pub(super) const STALE: [&str; 9] =
     ["ack", "started", "reject", "partial", "result", "late", "ended", "far", "moved"];
 pub(super) const GAPS: [&str; 4] = ["reacted", "debounced", "unnamed", "limited"];
-pub(super) const LIMITS: [&str; 8] = [
+pub(super) const LIMITS: [&str; 13] = [
     "jobs",
     "jobs_per_tenant",
     "jobs_per_tenant_per_s",
@@ -34,6 +34,11 @@ pub(super) const LIMITS: [&str; 8] = [
     "connections_per_address",
     "session_messages_per_s",
     "node_messages_per_s",
+    "node_registrations_per_min",
+    "node_updates_per_s",
+    "node_lookups_per_s",
+    "result_bytes",
+    "audio_keep_bytes",
 ];
 pub(super) const CUTS: [&str; 6] =
     ["final", "pause", "max_duration", "max_bytes", "language_change", "close"];

@@ -143,11 +143,10 @@ impl Nodes {
         }
         let job = self.shared.secret.masked(remote.job);
         let node = self.get(&remote.node).ok_or(Refused)?;
-        let acks = {
+        let Supports { ack: acks, calls, .. } = {
             let inner = node.lock();
             let here = inner.elsewhere.is_none() && inner.epoch == remote.epoch;
-            let link = inner.link.as_ref().filter(|_| here).ok_or(Refused)?;
-            link.supports.ack
+            inner.link.as_ref().filter(|_| here).ok_or(Refused)?.supports
         };
         let token = lease_of(job, remote.attempt, &remote.token).ok_or(Refused)?;
         let ears = self.far_ears(from, job, &node, remote.epoch);
@@ -169,7 +168,7 @@ impl Nodes {
             answered: false,
             lost: false,
             renewed: Instant::now(),
-            lease: Duration::from_millis(timing.reserve_lease_ms),
+            lease: Duration::from_millis(timing.reserve_lease_ms_of(calls)),
             until: Some(Instant::now() + Duration::from_millis(left + timing.margin_ms)),
         };
         let assign = Assign {

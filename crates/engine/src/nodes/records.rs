@@ -1,8 +1,8 @@
 //! Keeping the store's record of a node true, and the clockwork around it.
 //!
 //! Heartbeats and changes only note what the store is to be told; one task for each node at a time
-//! tells it. So a store that hangs delays no word of the node about its jobs, and whatever came in
-//! between is told in one go.
+//! tells it, at most so often. So a store that hangs delays no word of the node about its jobs, and
+//! whatever came in between is told in one go.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,11 @@ use lingua_store::nodes::{Beat, BeatReply, Claim, Put, Registration};
 use lingua_store::slots::{Confirm, Report};
 use tokio::time::Instant;
 
-use super::state::{Held, Inner, NodeState, Running, Todo};
-use super::{JobEvent, Nodes};
+use super::state::{Held, Inner, NodeState, Todo};
+use super::{JobEvent, Nodes, limits};
 use crate::cluster::words::PeerWord;
 use crate::job::ToNode;
+use crate::rate::Rate;
 use crate::tasks;
 
 /// How often overdue heartbeats, ended pauses and lapsed leases are looked for.
@@ -49,13 +50,14 @@ impl Nodes {
         let (nodes, node) = (Arc::clone(self), Arc::clone(node));
         tasks::spawn("node record", async move {
             loop {
-                let todo = {
-                    let mut inner = node.lock();
-                    if !inner.todo.any() {
-                        inner.syncing = false;
-                        return;
+                let todo = match node.next_update(nodes.rates.updates, Instant::now()) {
+                    Update::None => return,
+                    Update::Later(wait) => {
+                        nodes.shared.metrics.limited(limits::UPDATES);
+                        tokio::time::sleep(wait).await;
+                        continue;
                     }
-                    std::mem::take(&mut inner.todo)
+                    Update::Now(todo) => todo,
                 };
                 if let Err(error) = nodes.tell_store(&node, todo).await {
                     tracing::debug!(node.id = %node.id, %error, "the node's record was not written");
@@ -113,7 +115,7 @@ impl Nodes {
         todo: Todo,
         owed: bool,
     ) -> lingua_store::Result<()> {
-        let timing = &self.shared.settings.timing;
+        let (timing, calls) = (&self.shared.settings.timing, node.supports().calls);
         let (reports, lease, held, newer) = {
             let inner = node.lock();
             // What was given up is left to lapse.
@@ -155,8 +157,8 @@ impl Nodes {
             epoch,
             running: running.as_deref(),
             lease,
-            grace: Duration::from_millis(timing.send_ms + timing.ack_ms).min(lease / 2),
-            reserve_lease: Duration::from_millis(timing.reserve_lease_ms),
+            grace: Duration::from_millis(timing.send_ms + timing.ack_ms_of(calls)).min(lease / 2),
+            reserve_lease: Duration::from_millis(timing.reserve_lease_ms_of(calls)),
             quarantine: Duration::from_millis(timing.quarantine_ms),
         };
         match self.shared.store.slots.confirm(&node.id, &report).await? {
@@ -208,33 +210,6 @@ impl Nodes {
                 }
             }
         });
-    }
-
-    /// The tokens of what a node says it runs. A job that another process sent is looked up; one
-    /// that nobody knows, or that is over, the node is told to stop.
-    async fn tokens(
-        &self,
-        node: &Arc<NodeState>,
-        running: Running,
-    ) -> lingua_store::Result<Vec<LeaseToken>> {
-        let mut tokens = running.known;
-        for (job, attempt) in running.foreign {
-            let record = self.shared.store.jobs.get(&job).await?;
-            // One that does not obey works on; its slot stays its own.
-            let obeys = node.lock().link.as_ref().is_some_and(|link| link.supports.cancel);
-            let current = record.filter(|record| !(obeys && record.state.is_terminal()));
-            let token = current.and_then(|record| record.assignment).filter(|assignment| {
-                assignment.node == node.id && assignment.token.attempt == attempt
-            });
-            match token {
-                Some(assignment) => tokens.push(assignment.token),
-                None => {
-                    let job = self.shared.secret.masked(job);
-                    node.tell(ToNode::Cancel { job, attempt, reason: "unknown" });
-                }
-            }
-        }
-        Ok(tokens)
     }
 
     /// The store has no slot for this: the node is to stop it, and the job to look elsewhere.
@@ -420,7 +395,34 @@ impl Todo {
     }
 }
 
+/// What the store is to be told next of a node.
+enum Update {
+    /// Nothing.
+    None,
+    /// This.
+    Now(Todo),
+    /// Something, once its rate allows it.
+    Later(Duration),
+}
+
 impl NodeState {
+    /// Takes what the store is to be told, if the node's rate allows it; whoever asks is no longer the
+    /// one who tells it if there is nothing.
+    fn next_update(&self, rate: Rate, now: Instant) -> Update {
+        let mut inner = self.lock();
+        if inner.elsewhere.is_some() {
+            inner.todo = Todo::default();
+        }
+        if !inner.todo.any() {
+            inner.syncing = false;
+            return Update::None;
+        }
+        match inner.store_use.updates.take(rate, 1, now) {
+            Ok(()) => Update::Now(std::mem::take(&mut inner.todo)),
+            Err(wait) => Update::Later(wait),
+        }
+    }
+
     /// The node no longer has this attempt: its job looks after the slot. Says whether there is no
     /// such job any more.
     fn dropped(&self, token: LeaseToken) -> bool {

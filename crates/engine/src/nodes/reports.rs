@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lingua_core::{JobId, LeaseToken};
+use lingua_core::{JobId, LeaseToken, NodeId};
 use tokio::time::Instant;
 
 use super::state::{Held, Inner, NodeState};
-use super::{Connection, JobEvent, Nodes};
+use super::{Connection, JobEvent, Nodes, Supports};
 use crate::cluster::Stray;
 use crate::dispatch::FOR_ENDINGS;
 use crate::job::{JobReport, JobWord, NodeResult, ToNode, is_fault};
@@ -17,6 +17,9 @@ use crate::tasks;
 
 /// A node to which nothing could be sent is not chosen here for so long.
 pub(crate) const INHIBITION: Duration = Duration::from_secs(1);
+
+/// The name of the limit on one result, as the configuration and the metrics have it.
+const RESULT_BYTES: &str = "result_bytes";
 
 /// What became of a node's word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +33,7 @@ pub enum Heard {
 impl Nodes {
     /// Takes a node's word about a job.
     pub fn job_word(self: &Arc<Self>, from: &Connection, word: JobWord) -> Heard {
-        let JobWord { job: masked, attempt, token, report } = word;
+        let JobWord { job: masked, attempt, token, report } = self.bounded(word);
         let job = self.shared.secret.masked(masked);
         let kind = report.kind();
         let is_result = matches!(report, JobReport::Result(_));
@@ -44,11 +47,11 @@ impl Nodes {
             drop(inner);
             self.shared.metrics.stale(kind);
             tracing::debug!(node.id = %from.node.id, job.id = %job, attempt, kind, "stale word");
-            let repeats = supports.is_some_and(|supports| supports.result_ack);
+            let repeats = is_named && supports.is_some_and(|supports| supports.result_ack);
             if repeats
-                && is_named
                 && let Some(attempt) = attempt
                 && let JobReport::Result(result) = report
+                && self.may_look_up(from).is_ok()
             {
                 // It may be of an instance that is gone. It is acknowledged once that is clear, and
                 // until then said again and again.
@@ -127,6 +130,32 @@ impl Nodes {
         }
     }
 
+    /// The name under which the node knows a job that it calls by that name or by the job's own id, as whoever
+    /// handed the job in knows it. One that the node does not have stays what it is.
+    pub fn name_of(&self, from: &Connection, said: JobId) -> JobId {
+        let masked = self.shared.secret.masked(said);
+        let inner = from.node.lock();
+        match inner.held.contains_key(&said) && !inner.held.contains_key(&masked) {
+            true => masked,
+            false => said,
+        }
+    }
+
+    /// How long a slot is held for a job on its way to this node.
+    pub(crate) fn reserve_lease(&self, node: &NodeId) -> Duration {
+        let calls = self.get(node).is_some_and(|node| node.supports().calls);
+        Duration::from_millis(self.shared.settings.timing.reserve_lease_ms_of(calls))
+    }
+
+    /// A word that no client's connection is too small for.
+    fn bounded(&self, word: JobWord) -> JobWord {
+        let (report, too_large) = word.report.bounded(self.shared.settings.max_result_bytes);
+        if too_large {
+            self.shared.metrics.limited(RESULT_BYTES);
+        }
+        JobWord { report, ..word }
+    }
+
     /// A job that was put on the connection did not get through: it is tried elsewhere at once, and
     /// the node is not chosen here for a while. `masked` is the job as the node knows it.
     pub fn send_failed(&self, from: &Connection, masked: JobId, attempt: u32) {
@@ -160,6 +189,13 @@ impl Nodes {
         tasks::spawn("renew a lease", async move {
             let _ = nodes.shared.store.slots.renew(&id, token, lease).await;
         });
+    }
+}
+
+impl NodeState {
+    /// What it understands, by its connection of this moment.
+    pub(crate) fn supports(&self) -> Supports {
+        self.lock().link.as_ref().map(|link| link.supports).unwrap_or_default()
     }
 }
 

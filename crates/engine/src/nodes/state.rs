@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::breaker::{self, Breaker};
+use super::limits::StoreUse;
 use super::trust::Trust;
 use super::{NodeDetail, Supports};
 use crate::cluster::remote::{Ears, Outbox, There};
@@ -68,6 +69,8 @@ pub(crate) struct Inner {
     pub todo: Todo,
     /// Somebody is telling it.
     pub syncing: bool,
+    /// What the node has had the store do.
+    pub store_use: StoreUse,
     /// Somebody is counting its slots anew.
     pub recounting: bool,
     pub detail: Arc<NodeDetail>,
@@ -316,6 +319,7 @@ impl Inner {
             gaps: Vec::new(),
             todo: Todo::default(),
             syncing: false,
+            store_use: StoreUse::default(),
             recounting: false,
             detail: Arc::default(),
             done: 0,

@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lingua_core::node::Health as NodeHealth;
+use lingua_store::Instance;
 use lingua_store::owners::Task;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::findings;
-use super::merge::{Maker, merge};
+use super::merge::{Fleet, Maker, merge, of_living};
 use super::part::{Counters, MAX_LINES, MAX_VAIN, Part, since};
 use super::view::{InstanceView, NodeCounts, Point, Severity, Snapshot, Stats, Vain};
 use crate::dispatch::Dispatcher;
-use crate::explain::pair_views;
+use crate::explain::{pair_views, serves_now};
 use crate::leader::{Leader, Mandate};
 use crate::nodes::{BreakerView, Nodes, Order};
 use crate::sessions::Sessions;
@@ -179,6 +180,10 @@ impl Board {
         // One of a later version that cannot be read is left out.
         let parts = parts.iter().filter_map(|part| serde_json::from_slice(part).ok());
         let parts: Vec<Part> = parts.collect();
+        let peers = store.bus.peers().await?;
+        let mut living: Vec<&Instance> = peers.iter().map(|peer| &peer.instance).collect();
+        living.push(&self.shared.instance);
+        let parts = of_living(parts, &living);
         let maker = Maker {
             at_ms: self.shared.clock.now().as_millis(),
             fence: mandate.fence,
@@ -186,7 +191,9 @@ impl Board {
             interval_ms: self.shared.settings.snapshot_ms,
         };
         let pairs = pair_views(&self.shared.fleet, &self.jobs);
-        let mut snapshot = merge(maker, &parts, &pairs, before);
+        let serves = serves_now(&self.shared.fleet);
+        let fleet = Fleet { pairs: &pairs, serves: &serves };
+        let mut snapshot = merge(maker, &parts, &fleet, before);
         let mut minute = self.minute(snapshot.at_ms);
         minute.push(Point::of(&snapshot));
         snapshot.findings = findings::of_all(&snapshot, &minute);
@@ -287,13 +294,14 @@ impl Board {
         let vain = |(route, tts): (lingua_core::eligibility::Route, bool)| Vain {
             direction: route.to_string(),
             tts,
+            served: false,
         };
         let (sessions, connected) = self.sessions.counts();
         let leads = Task::ALL.into_iter().filter(|task| self.leader.fence(*task).is_some());
         Part {
             instance: InstanceView {
                 id: shared.instance.id.to_string(),
-                boot: format!("{:016x}", shared.instance.boot),
+                boot: InstanceView::boot_of(&shared.instance),
                 address: self.address.get().cloned().unwrap_or_default(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 started_ms: self.started_ms,

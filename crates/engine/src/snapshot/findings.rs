@@ -1,6 +1,6 @@
 //! What is wrong, in order of weight, each with a stable code and a sentence.
 
-use super::view::{Finding, Point, Severity, Snapshot, Stats, Supply};
+use super::view::{Finding, Point, Severity, Snapshot, Stats, Supply, Vain};
 
 /// Findings of one kind that are told one by one; the rest is in the matrix and the lists.
 const EACH: usize = 3;
@@ -60,16 +60,7 @@ pub(super) fn of_all(snapshot: &Snapshot, minute: &[Point]) -> Vec<Finding> {
         let text = format!("Instance {id} has not been heard of and did not say that it would go.");
         all.push(finding("instance_missing", Warning, Some(id), None, text));
     }
-    let unserved = snapshot.pairs.iter().filter(|pair| pair.supply == Supply::Unserved);
-    let asked = |src: &str, tgt: &str| {
-        let direction = format!("{src}->{tgt}");
-        snapshot.unmet.iter().any(|vain| vain.direction == direction)
-    };
-    for pair in unserved.filter(|pair| asked(&pair.src, &pair.tgt)).take(EACH) {
-        let direction = format!("{}->{}", pair.src, pair.tgt);
-        let text = format!("{direction} was asked for lately and no node serves it.");
-        all.push(finding("pair_unserved", Warning, Some(&direction), None, text));
-    }
+    all.extend(unserved(&snapshot.unmet));
     let mut count = |code: &str, severity, count: u64, text: &str| {
         if count > 0 {
             let who = if count == 1 { "node" } else { "nodes" };
@@ -100,6 +91,21 @@ pub(super) fn of_all(snapshot: &Snapshot, minute: &[Point]) -> Vec<Finding> {
         all.push(finding("inbox_deep", Warning, Some(id), Some(inbox), text));
     }
     all
+}
+
+/// Directions that were requested lately and that no node serves now, each once.
+fn unserved(unmet: &[Vain]) -> Vec<Finding> {
+    let mut told: Vec<&str> = Vec::new();
+    for vain in unmet.iter().filter(|vain| !vain.served) {
+        if !told.contains(&vain.direction.as_str()) {
+            told.push(&vain.direction);
+        }
+    }
+    let find = |direction: &str| {
+        let text = format!("{direction} was requested lately and no node serves it.");
+        finding("pair_unserved", Severity::Warning, Some(direction), None, text)
+    };
+    told.into_iter().take(EACH).map(find).collect()
 }
 
 /// What the last minute says.
@@ -144,7 +150,7 @@ pub(super) fn of_one(stats: &Stats, draining: bool) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::view::{InstanceView, NodeCounts, Pair, Vain};
+    use super::super::view::{InstanceView, NodeCounts, Pair};
     use super::*;
 
     fn codes(snapshot: &Snapshot, minute: &[Point]) -> Vec<(String, Severity)> {
@@ -210,7 +216,13 @@ mod tests {
             pair("fr", Supply::Unserved, 0),
             pair("de", Supply::Unserved, 0),
         ];
-        snapshot.unmet = vec![Vain { direction: "fr->zh".into(), tts: true }];
+        let vain = |direction: &str, tts, served| Vain { direction: direction.into(), tts, served };
+        snapshot.unmet = vec![
+            vain("fr->zh", true, false),
+            vain("fr->zh", false, false),
+            vain("de<->zh", true, false),
+            vain("en->zh", true, true),
+        ];
         snapshot.nodes.breaker_open = 2;
         snapshot.nodes.ordered = 1;
         snapshot.instances =
@@ -224,6 +236,7 @@ mod tests {
                 ("pair_starved", Some("en->zh"), Some(12)),
                 ("instance_missing", Some("b"), None),
                 ("pair_unserved", Some("fr->zh"), None),
+                ("pair_unserved", Some("de<->zh"), None),
                 ("breaker_open", None, Some(2)),
                 ("nodes_ordered", None, Some(1)),
             ]

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use lingua_core::eligibility::Route;
+use lingua_store::Instance;
+
 use super::part::{MAX_VAIN, Part};
 use super::spans::Counts;
-use super::view::{Latency, NodeCounts, Pair, Snapshot, Supply};
+use super::view::{Latency, NodeCounts, Pair, Snapshot, Supply, Vain};
 use crate::explain::PairView;
 
 /// Pairs told.
@@ -24,12 +27,26 @@ pub(super) struct Maker {
     pub interval_ms: u64,
 }
 
-/// Puts the parts together. `pairs` is how the leader sees the fleet, which is everybody's;
-/// `before` is the snapshot before this one, to know who is missing.
+/// How the leader sees the fleet, which is everybody's.
+pub(super) struct Fleet<'a> {
+    pub pairs: &'a [PairView],
+    /// Whether a node that takes jobs serves this direction, with speech if the second is true.
+    pub serves: &'a (dyn Fn(Route, bool) -> bool + Sync),
+}
+
+/// Leaves out the parts of instances that died: the store keeps them for a while longer, and their nodes
+/// and people are counted by whoever has them now.
+pub(super) fn of_living(mut parts: Vec<Part>, living: &[&Instance]) -> Vec<Part> {
+    parts.retain(|part| living.iter().any(|instance| part.instance.is(instance)));
+    parts
+}
+
+/// Puts the parts of the living instances together. `before` is the snapshot before this one, to know
+/// who is missing.
 pub(super) fn merge(
     maker: Maker,
     parts: &[Part],
-    pairs: &[PairView],
+    fleet: &Fleet<'_>,
     before: Option<&Snapshot>,
 ) -> Snapshot {
     let Maker { at_ms, fence, leader, interval_ms } = maker;
@@ -63,9 +80,12 @@ pub(super) fn merge(
             grow(lines.entry(direction).or_default(), *waiting);
         }
         snapshot.failures.extend(part.failures.iter().cloned());
-        let vain = part.unmet.iter().filter(|vain| !snapshot.unmet.contains(vain)).cloned();
-        let vain: Vec<_> = vain.collect();
-        snapshot.unmet.extend(vain);
+        for vain in &part.unmet {
+            let vain = Vain { served: is_served(vain, fleet), ..vain.clone() };
+            if !snapshot.unmet.contains(&vain) {
+                snapshot.unmet.push(vain);
+            }
+        }
     }
     snapshot.work.ended_per_s = (snapshot.work.ended_per_s * 100.0).round() / 100.0;
     snapshot.unmet.truncate(MAX_VAIN);
@@ -74,8 +94,13 @@ pub(super) fn merge(
     let (dispatch, job) = (dispatch.quantiles(), job.quantiles());
     snapshot.latency = Latency { dispatch, job, sentence: sentence.quantiles() };
     snapshot.instances = instances(at_ms, parts, before);
-    snapshot.pairs = matrix(pairs, &lines, &snapshot);
+    snapshot.pairs = matrix(fleet.pairs, &lines, &snapshot);
     snapshot
+}
+
+/// One that cannot be read, because it is of a later version, is served by nobody here.
+fn is_served(vain: &Vain, fleet: &Fleet<'_>) -> bool {
+    vain.direction.parse().is_ok_and(|route| (fleet.serves)(route, vain.tts))
 }
 
 /// Adds, up to what fits: an instance may say anything.
@@ -121,29 +146,28 @@ fn matrix(pairs: &[PairView], lines: &BTreeMap<&str, u64>, snapshot: &Snapshot) 
     let mut told: BTreeMap<(String, String), Pair> = BTreeMap::new();
     for pair in pairs {
         let (src, tgt) = (pair.src.to_string(), pair.tgt.to_string());
-        let waiting = lines.get(format!("{src}->{tgt}").as_str()).copied().unwrap_or(0);
         let cell = Pair {
             nodes: pair.nodes as u64,
             ready: pair.ready as u64,
             speaking: pair.speaking as u64,
             slots: pair.slots,
             free: pair.free,
-            waiting,
-            supply: Supply::Good,
             src: src.clone(),
             tgt: tgt.clone(),
+            ..Pair::default()
         };
         told.insert((src, tgt), cell);
     }
     let asked = snapshot.unmet.iter().map(|vain| (vain.direction.as_str(), 0));
     for (direction, waiting) in asked.chain(lines.iter().map(|(line, n)| (*line, *n))) {
-        let Some((src, tgt)) = direction.split_once("->") else { continue };
-        told.entry((src.to_owned(), tgt.to_owned())).or_insert_with(|| Pair {
-            src: src.to_owned(),
-            tgt: tgt.to_owned(),
-            waiting,
-            ..Pair::default()
-        });
+        let Ok(route) = direction.parse::<Route>() else { continue };
+        // A job in which either language may be spoken waits for a node of both directions.
+        for (src, tgt) in route.directions() {
+            let (src, tgt) = (src.to_string(), tgt.to_string());
+            let cell = told.entry((src.clone(), tgt.clone()));
+            let cell = cell.or_insert_with(|| Pair { src, tgt, ..Pair::default() });
+            grow(&mut cell.waiting, waiting);
+        }
     }
     // What needs no translation is no pair, unless somebody waits for it all the same.
     told.retain(|(src, tgt), pair| src != tgt || pair.waiting > 0);
@@ -184,6 +208,10 @@ mod tests {
         Maker { at_ms, fence: 1, leader: "a".into(), interval_ms: 5_000 }
     }
 
+    fn fleet(pairs: &[PairView]) -> Fleet<'_> {
+        Fleet { pairs, serves: &|_, _| false }
+    }
+
     fn part(id: &str, ok: u64) -> Part {
         Part {
             instance: InstanceView {
@@ -197,7 +225,7 @@ mod tests {
             ended: [("ok".to_owned(), ok)].into(),
             nodes: NodeCounts { total: 2, ready: 1, slots: 8, used: 3, ..NodeCounts::default() },
             lines: vec![("en->zh".into(), 3)],
-            unmet: vec![Vain { direction: "xx->yy".into(), tts: true }],
+            unmet: vec![Vain { direction: "xx->yy".into(), tts: true, served: false }],
             ..Part::default()
         }
     }
@@ -217,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_instances_counted_is_added() {
-        let snapshot = merge(maker(1_000), &[part("b", 10), part("a", 5)], &[], None);
+        let snapshot = merge(maker(1_000), &[part("b", 10), part("a", 5)], &fleet(&[]), None);
         assert_eq!(snapshot.work.ended["ok"], 15);
         assert_eq!(snapshot.work.ended_per_s, 3.0);
         assert_eq!((snapshot.work.open_jobs, snapshot.work.waiting), (4, 6));
@@ -236,7 +264,7 @@ mod tests {
             pair("fr", "en", 1, 10, 5),
             pair("de", "en", 0, 0, 0),
         ];
-        let snapshot = merge(maker(1), &[part("a", 1), part("b", 1)], &pairs, None);
+        let snapshot = merge(maker(1), &[part("a", 1), part("b", 1)], &fleet(&pairs), None);
         let supply = |src: &str, tgt: &str| {
             let found = snapshot.pairs.iter().find(|p| p.src == src && p.tgt == tgt).unwrap();
             (found.supply, found.waiting)
@@ -250,16 +278,47 @@ mod tests {
     }
 
     #[test]
+    fn a_direction_of_two_ways_is_two_pairs_and_no_language_of_its_own() {
+        let pairs = [pair("de", "en", 4, 8, 8), pair("en", "de", 4, 8, 8)];
+        let vain = |direction: &str| Vain { direction: direction.into(), tts: true, served: false };
+        let mut one = part("a", 1);
+        one.lines = vec![("de<->en".into(), 2), ("de->en".into(), 1)];
+        one.unmet = vec![vain("de<->en"), vain("de<->fr")];
+        let serves = |route: Route, speech: bool| speech && route.to_string() == "de<->en";
+        let fleet = Fleet { pairs: &pairs, serves: &serves };
+        let snapshot = merge(maker(1), &[one], &fleet, None);
+        let told = snapshot.pairs.iter().map(|p| (p.src.as_str(), p.tgt.as_str(), p.waiting));
+        let told: Vec<_> = told.collect();
+        assert_eq!(told, [("de", "en", 3), ("de", "fr", 0), ("en", "de", 2), ("fr", "de", 0)]);
+        let served: Vec<_> = snapshot.unmet.iter().map(|vain| vain.served).collect();
+        assert_eq!(served, [true, false], "the warning goes when the direction is served again");
+    }
+
+    #[test]
+    fn what_a_dead_instance_counted_is_not_added() {
+        let life = |id: &str, boot| Instance { id: id.parse().unwrap(), boot };
+        let told = |instance: &Instance| {
+            let mut part = part(instance.id.as_str(), 1);
+            part.instance.boot = InstanceView::boot_of(instance);
+            part
+        };
+        let (one, before, after) = (life("a", 1), life("b", 2), life("b", 3));
+        let parts = of_living(vec![told(&one), told(&before)], &[&one, &after]);
+        let snapshot = merge(maker(1), &parts, &fleet(&[]), None);
+        assert_eq!((snapshot.nodes.ready, snapshot.work.open_jobs), (1, 2));
+    }
+
+    #[test]
     fn who_went_without_a_word_is_missing_for_a_while() {
-        let first = merge(maker(1_000), &[part("a", 1), part("b", 1)], &[], None);
-        let second = merge(maker(6_000), &[part("a", 1)], &[], Some(&first));
+        let first = merge(maker(1_000), &[part("a", 1), part("b", 1)], &fleet(&[]), None);
+        let second = merge(maker(6_000), &[part("a", 1)], &fleet(&[]), Some(&first));
         assert!(second.instances[1].missing && !second.instances[0].missing);
-        let later = merge(maker(200_000), &[part("a", 1)], &[], Some(&second));
+        let later = merge(maker(200_000), &[part("a", 1)], &fleet(&[]), Some(&second));
         assert_eq!(later.instances.len(), 1);
         let mut leaving = part("b", 1);
         leaving.instance.draining = true;
-        let first = merge(maker(1_000), &[part("a", 1), leaving], &[], None);
-        let second = merge(maker(6_000), &[part("a", 1)], &[], Some(&first));
+        let first = merge(maker(1_000), &[part("a", 1), leaving], &fleet(&[]), None);
+        let second = merge(maker(6_000), &[part("a", 1)], &fleet(&[]), Some(&first));
         assert_eq!(second.instances.len(), 1, "one that drained is gone as it said");
     }
 
@@ -293,7 +352,8 @@ mod tests {
         let part_bytes = serde_json::to_vec(&one).unwrap().len();
         assert!(part_bytes < lingua_store::bus::MAX_PART_BYTES, "{part_bytes}");
         let parts = vec![one; 100];
-        let bytes = serde_json::to_vec(&merge(maker(1), &parts, &pairs, None)).unwrap().len();
+        let bytes =
+            serde_json::to_vec(&merge(maker(1), &parts, &fleet(&pairs), None)).unwrap().len();
         assert!(bytes < lingua_store::owners::MAX_PUBLISHED_BYTES, "{bytes}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lingua_store::Instance;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -131,6 +132,18 @@ pub struct InstanceView {
     /// What it does for all.
     #[schema(example = json!(["deadlines", "snapshot"]))]
     pub leads: Vec<String>,
+}
+
+impl InstanceView {
+    /// How a life of an instance is told.
+    pub(super) fn boot_of(instance: &Instance) -> String {
+        format!("{:016x}", instance.boot)
+    }
+
+    /// Whether this is of that instance, in that life of it.
+    pub(super) fn is(&self, instance: &Instance) -> bool {
+        self.id == instance.id.as_str() && self.boot == Self::boot_of(instance)
+    }
 }
 
 /// Nodes, counted.
@@ -266,6 +279,9 @@ pub struct Vain {
     pub direction: String,
     /// The translation was to be spoken.
     pub tts: bool,
+    /// A node serves it now.
+    #[serde(default)]
+    pub served: bool,
 }
 
 /// A job that ended badly.

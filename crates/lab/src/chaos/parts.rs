@@ -1,6 +1,7 @@
 //! The processes of nodes and of speakers. Each ends when its standard input does, so that none is
 //! left when the run is gone.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -147,7 +148,7 @@ pub async fn speakers(options: Speakers) -> anyhow::Result<()> {
                 Some("stop") => break,
                 Some(_) => {}
             },
-            _ = seconds.tick() => println!("{}", figures(&speaking)),
+            _ = seconds.tick() => tell(&figures(&speaking)),
         }
     }
     speaking.iter().for_each(AutoSpeaker::stop_after_sentence);
@@ -163,11 +164,16 @@ pub async fn speakers(options: Speakers) -> anyhow::Result<()> {
             line = told.recv() => if line.is_none() {
                 return Ok(());
             },
-            _ = seconds.tick() => println!("{}", figures(&speaking)),
+            _ = seconds.tick() => tell(&figures(&speaking)),
         }
     }
-    println!("{}", figures(&speaking));
+    tell(&figures(&speaking));
     Ok(())
+}
+
+/// A line to whoever runs the chaos; if nobody does any more, its input ends and this process too.
+fn tell(figures: &serde_json::Value) {
+    let _ = writeln!(std::io::stdout().lock(), "{figures}");
 }
 
 async fn first_session(mut options: SpeakerOptions, script: Script) -> AutoSpeaker {

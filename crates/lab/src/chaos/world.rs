@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep};
 
 use super::options::{NODES_EACH, Options, SPEAKERS_EACH};
 use super::plan::Wire;
-use super::process::Process;
 use super::servers::Servers;
 use super::{DRAIN_LIMIT, MANIFEST, STORY};
 use crate::ports::loopback;
+use crate::process::{Launch, Process, SchedulerProcess, StartError};
 use crate::{FaultProxy, HttpClient, Journal};
 
 /// A scheduler that was killed keeps its name in the store for some seconds, and is refused as long.
@@ -53,7 +53,7 @@ struct Scheduler {
 
 /// One scheduler's processes, one after the other.
 struct Life {
-    process: Option<Process>,
+    process: Option<SchedulerProcess>,
     /// How many names it has had.
     names: u32,
 }
@@ -173,7 +173,9 @@ impl World {
             add("slots", options.slots.to_string());
         }
         urls.into_iter().for_each(|url| add("url", url));
-        Process::start(&options.program, &arguments, &format!("{what}-{process}"), &options.dir)
+        let name = format!("{what}-{process}");
+        let log = options.dir.join(format!("{name}.log"));
+        Launch::new(&options.program, arguments).named(name).logging_to(log).start()
     }
 
     /// Starts a scheduler that does not run, and waits until it takes connections.
@@ -197,24 +199,29 @@ impl World {
             &format!("http://{}", scheduler.peer_wire.addr()),
         ]
         .map(str::to_owned);
+        let log = format!("scheduler-{index}");
+        let launch = Launch::new(&self.options.program, arguments)
+            .logging_to(self.options.dir.join(format!("{log}.log")))
+            .named(log);
         loop {
-            let dir = &self.options.dir;
-            let log = format!("scheduler-{index}");
-            let mut process = Process::start(&self.options.program, &arguments, &log, dir)?;
-            if process.greets(START_LIMIT).await {
-                let fields = json!({ "scheduler": index, "name": name, "pid": process.id() });
-                self.story.write("started", fields);
-                life.process = Some(process);
-                return Ok(());
-            }
-            let ended = process.wait(START_LIMIT).await;
-            let ended = ended.with_context(|| format!("scheduler {index} does not start"))?;
+            let refused = match launch.start_scheduler().await {
+                Ok(process) => {
+                    let pid = process.process.id();
+                    let fields = json!({ "scheduler": index, "name": name, "pid": pid });
+                    self.story.write("started", fields);
+                    life.process = Some(process);
+                    return Ok(());
+                }
+                Err(StartError::Ended(ended)) => ended,
+                Err(error) => return Err(error).with_context(|| format!("scheduler {index}")),
+            };
             // Its name is still its predecessor's, or its store is away: a supervisor tries again.
-            if !matches!(ended.code(), Some(REFUSED | NO_STORE | 1)) || Instant::now() > give_up_at
+            if !matches!(refused.code(), Some(REFUSED | NO_STORE | 1))
+                || Instant::now() > give_up_at
             {
-                bail!("scheduler {index} ended with {ended} at its start; see {log}.log");
+                bail!("scheduler {index} ended with {refused} at its start; see its log");
             }
-            self.story.write("refused", json!({ "scheduler": index, "code": ended.code() }));
+            self.story.write("refused", json!({ "scheduler": index, "code": refused.code() }));
             sleep(Duration::from_millis(200)).await;
         }
     }
@@ -222,19 +229,20 @@ impl World {
     /// Kills a scheduler.
     pub async fn kill_scheduler(&self, index: usize) {
         if let Some(mut process) = self.schedulers[index].life.lock().await.process.take() {
-            process.kill().await;
+            process.process.kill().await;
         }
     }
 
     pub async fn signal_scheduler(&self, index: usize, signal: Signal) -> anyhow::Result<()> {
         let life = self.schedulers[index].life.lock().await;
-        life.process.as_ref().context("it does not run")?.signal(signal)
+        life.process.as_ref().context("it does not run")?.process.signal(signal)
     }
 
     /// Has a scheduler end by itself, and writes down how it did.
     pub async fn drain_scheduler(&self, index: usize) -> anyhow::Result<()> {
         let mut life = self.schedulers[index].life.lock().await;
-        let Some(mut process) = life.process.take() else { return Ok(()) };
+        let Some(mut scheduler) = life.process.take() else { return Ok(()) };
+        let process = &mut scheduler.process;
         process.signal(Signal::TERM)?;
         self.story.write("drain", json!({ "scheduler": index }));
         let ended = process.wait(DRAIN_LIMIT + Duration::from_secs(5)).await;
@@ -250,7 +258,9 @@ impl World {
         for index in 0..self.schedulers.len() {
             // Held by whoever does something to it.
             let Ok(mut life) = self.schedulers[index].life.try_lock() else { continue };
-            let Some(ended) = life.process.as_mut().and_then(Process::ended) else { continue };
+            let Some(ended) = life.process.as_mut().and_then(|one| one.process.ended()) else {
+                continue;
+            };
             let fields = json!({ "scheduler": index, "status": ended.to_string() });
             self.story.write("died", fields);
             life.process = None;

@@ -41,6 +41,9 @@ pub struct Behaviour {
     pub progress: bool,
     /// What it recognises in every job; without it, a text that tells which utterance it is.
     pub says: Option<String>,
+    /// Texts for people who look, such as `[zh] sentence 3, 2.1 s`; without it, texts that tell which attempt of which
+    /// job on which node it was.
+    pub readable: bool,
     /// How much speech comes with a result, in bytes before base64, rounded up to a multiple of 3.
     pub tts_audio_bytes: usize,
     /// The same seed, name and jobs in the same order give the same run.
@@ -109,6 +112,7 @@ impl Default for Behaviour {
             partials: false,
             progress: false,
             says: None,
+            readable: false,
             tts_audio_bytes: 0,
             seed: 0,
         }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::said::Said;
 use crate::clock::{epoch_ms, monotonic_us};
 use crate::speech::{Digest, Mark};
 
@@ -42,6 +43,12 @@ pub(super) struct Incoming<'a> {
     pub turn_id: Option<Text<'a>>,
     #[serde(borrow)]
     pub lease_token: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub src_lang: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub lang_a: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub lang_b: Option<Text<'a>>,
     #[serde(borrow)]
     pub tgt_lang: Option<Text<'a>>,
     pub is_manual_cut: Option<bool>,
@@ -74,6 +81,8 @@ pub(super) struct Ids {
     assigned_us: u64,
     /// The audio it was given; `None` while that has not come.
     audio: Option<Audio>,
+    /// What it says to people.
+    pub said: Said,
 }
 
 /// What is kept of the audio of a job: enough to recognise it.
@@ -191,6 +200,7 @@ impl Pen {
             name_end,
             assigned_us: monotonic_us(),
             audio: None,
+            said: Said::of(assign),
         }
     }
 
@@ -208,12 +218,15 @@ impl Pen {
     }
 
     /// `asr_partial`
-    pub fn partial(&mut self, ids: &Ids) -> Bytes {
+    pub fn partial(&mut self, ids: &Ids, readable: bool) -> Bytes {
         let index = ids.utterance_index;
+        let text = match readable {
+            true => format!("{} …", ids.said.heard(index)),
+            false => format!("utterance {index} …"),
+        };
         self.begin("asr_partial", ids);
-        self.put(format_args!(
-            r#","utterance_index":{index},"text":"utterance {index} …","is_final":false"#
-        ));
+        let text = json_string(&text);
+        self.put(format_args!(r#","utterance_index":{index},"text":{text},"is_final":false"#));
         self.end()
     }
 
@@ -227,29 +240,36 @@ impl Pen {
     /// A `job_result` whose texts say which utterance it is of, and which attempt on which node
     /// made it. `extra.lab` tells of the audio and of the moments of the job, see
     /// [`crate::speech::Echo`].
-    /// With `says` it recognised just that.
+    /// With `says` it recognised just that; `readable` texts are for people, see [`Said`].
     pub fn result(
         &mut self,
         ids: &Ids,
         took_ms: u64,
         tts_audio_bytes: usize,
         says: Option<&str>,
+        readable: bool,
     ) -> Bytes {
         let index = ids.utterance_index;
         self.begin("job_result", ids);
         self.put(format_args!(r#","utterance_index":{index},"success":true,"text_asr":"#));
         match (says, ids.audio) {
             (Some(says), _) => self.put(format_args!("{}", json_string(says))),
+            _ if readable => self.put(format_args!("{}", json_string(&ids.said.heard(index)))),
             (None, Some(Audio { mark: Some(mark), digest })) => {
                 self.put(format_args!(r#""utterance {index}: {mark}, {digest}""#));
             }
             (None, _) => self.put(format_args!(r#""utterance {index}""#)),
         }
-        self.draft.put_slice(br#","text_translated":""#);
-        self.draft.put_slice(&ids.head[HEAD_START.len() + 1..ids.name_end]);
-        let by = &self.node_id;
-        put(&mut self.draft, format_args!(" attempt {} by {by}\",", ids.attempt_id));
-        self.draft.put_slice(br#""tts_audio":""#);
+        self.draft.put_slice(br#","text_translated":"#);
+        if readable {
+            self.put(format_args!("{}", json_string(&ids.said.translated(index))));
+        } else {
+            self.draft.put_u8(b'"');
+            self.draft.put_slice(&ids.head[HEAD_START.len() + 1..ids.name_end]);
+            let by = &self.node_id;
+            put(&mut self.draft, format_args!(" attempt {} by {by}\"", ids.attempt_id));
+        }
+        self.draft.put_slice(br#","tts_audio":""#);
         // Silence: three zero bytes are four letters A.
         self.draft.put_bytes(b'A', tts_audio_bytes.div_ceil(3) * 4);
         let at_ms = epoch_ms();
@@ -353,7 +373,7 @@ mod tests {
         let mut pen = Pen::new("n\"1");
         let ids = pen.ids(assign.job_id().unwrap(), &assign);
 
-        let result = read(&pen.result(&ids, 12, 4, None));
+        let result = read(&pen.result(&ids, 12, 4, None, false));
         assert_eq!(result["success"], true);
         assert_eq!(result["utterance_index"], 3);
         assert_eq!(result["text_asr"], "utterance 3");
@@ -367,10 +387,25 @@ mod tests {
         assert_eq!(failure["error"]["code"], "NMT_TIMEOUT");
         let missing = read(&pen.failure(&ids, "MODEL_NOT_AVAILABLE", 1, Some("nmt-1")));
         assert_eq!(missing["error"]["details"], json!({ "service_id": "nmt-1" }));
-        assert_eq!(read(&pen.result(&ids, 1, 0, Some("a \"word\"")))["text_asr"], "a \"word\"");
+        assert_eq!(
+            read(&pen.result(&ids, 1, 0, Some("a \"word\""), false))["text_asr"],
+            "a \"word\""
+        );
         assert_eq!(read(&pen.reject(&ids, "BUSY"))["reason"], "BUSY");
-        assert_eq!(read(&pen.partial(&ids))["is_final"], false);
+        assert_eq!(read(&pen.partial(&ids, false))["is_final"], false);
         assert_eq!(read(&pen.progress(&ids))["stage"], "nmt");
+    }
+
+    #[test]
+    fn a_readable_result_is_for_people() {
+        let assign = ASSIGN.replacen('{', r#"{"src_lang":"en","tgt_lang":"zh","#, 1);
+        let assign: Incoming<'_> = serde_json::from_str(&assign).unwrap();
+        let mut pen = Pen::new("n");
+        let ids = pen.ids(assign.job_id().unwrap(), &assign);
+        let result = read(&pen.result(&ids, 12, 0, None, true));
+        assert_eq!(result["text_asr"], "[en] sentence 4");
+        assert_eq!(result["text_translated"], "[zh] sentence 4");
+        assert_eq!(read(&pen.partial(&ids, true))["text"], "[en] sentence 4 …");
     }
 
     #[test]
@@ -379,7 +414,7 @@ mod tests {
         let mut pen = Pen::new("n");
         let mut ids = pen.ids(assign.job_id().unwrap(), &assign);
         ids.hear(Audio::of(&assign.audio().unwrap().unwrap()));
-        let result = read(&pen.result(&ids, 12, 0, None));
+        let result = read(&pen.result(&ids, 12, 0, None, false));
         let echo = Echo::read(&result).unwrap();
         assert_eq!((echo.mark, echo.digest), (None, Digest::of(&[0, 0, 0])));
         assert!(echo.assigned_us.unwrap() <= echo.answered_us.unwrap());
@@ -387,7 +422,7 @@ mod tests {
 
         let mark = Mark { speaker: 1, sentence: 2 };
         ids.hear(Audio::of(&mark.to_bytes()));
-        let result = read(&pen.result(&ids, 12, 0, None));
+        let result = read(&pen.result(&ids, 12, 0, None, false));
         assert_eq!(Echo::read(&result).unwrap().mark, Some(mark));
         assert!(result["text_asr"].as_str().unwrap().starts_with("utterance 3: 1/2, 16 bytes "));
     }

@@ -164,7 +164,7 @@ pub(super) async fn dribble(
     };
     let head = match upgrade {
         true => frame(&[b' '; 60_000]),
-        false => b"GET /health HTTP/1.1\r\nhost: x\r\nx-slow: ".to_vec(),
+        false => b"GET /health HTTP/1.1\r\nhost: localhost\r\nx-slow: ".to_vec(),
     };
     // Each with how far it is.
     let mut streams = Vec::new();

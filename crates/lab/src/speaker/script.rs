@@ -16,6 +16,8 @@ pub struct Script {
     pub sentences: Sentences,
     /// How fast they are said.
     pub pace: Pace,
+    /// A closed loop says no more than one sentence in so long, also when all are refused at once.
+    pub at_least_every: Duration,
     /// How much speech goes into one piece.
     pub piece_ms: u64,
     /// The pause before the first sentence, so that speakers do not all begin together.
@@ -71,6 +73,7 @@ impl Default for Script {
         Self {
             sentences: Sentences::Given(Vec::new()),
             pace: Pace::Times(1.0),
+            at_least_every: Duration::ZERO,
             piece_ms: 100,
             begin_after: Duration::ZERO,
             patience: Duration::from_secs(90),

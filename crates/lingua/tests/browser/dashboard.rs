@@ -31,15 +31,15 @@ fn options(app: &TestApp, id: &str, langs: &[&str]) -> NodeOptions {
 }
 
 /// A scheduler with three nodes, a speaker, and jobs until the end.
-struct Busy {
-    app: TestApp,
+pub struct Busy {
+    pub app: TestApp,
     _nodes: Vec<FakeNode>,
     _speaker: Speaker,
     load: tokio::task::JoinHandle<()>,
 }
 
 impl Busy {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let app = TestApp::start(On::Memory, settings()).await;
         let mut nodes = Vec::new();
         for (id, langs) in
@@ -65,7 +65,7 @@ impl Busy {
         Busy { app, _nodes: nodes, _speaker: speaker, load }
     }
 
-    async fn end(self) {
+    pub async fn end(self) {
         self.load.abort();
         drop(self._speaker);
         self.app.finish().await;
@@ -254,7 +254,7 @@ async fn the_box_explains_why_a_job_would_go_where() {
     let answer = browser.text("#answer").await;
     assert!(
         answer.contains("No node supports semantic(de)")
-            && answer.contains("does not hear the language"),
+            && answer.contains("does not recognise the source language"),
         "{answer}"
     );
     browser.picture("explain").await;
@@ -319,7 +319,7 @@ async fn on_a_phone_nothing_is_cut_off() {
             browser.run(&format!("location.hash = '#/{view}'")).await;
             tokio::time::sleep(Duration::from_millis(900)).await;
             let wide = browser.run("return [...document.querySelectorAll('body *')].filter((e) => !e.closest('.wide, nav, svg, .skip') \
-                 && e.getBoundingClientRect().right > innerWidth + 1).slice(0, 3).map((e) => e.outerHTML.slice(0, 120)).concat(innerWidth === 390 ? [] : [innerWidth])").await;
+                 && e.getBoundingClientRect().right > innerWidth + 1).slice(0, 3).map((e) => e.outerHTML.slice(0, 120)).concat(document.documentElement.scrollWidth === 390 ? [] : [document.documentElement.scrollWidth])").await;
             assert_eq!(wide, json!([]), "{lang} {view}");
             let name =
                 if view.is_empty() { "overview" } else { view.split(['/', '?']).next().unwrap() };

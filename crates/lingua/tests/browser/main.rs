@@ -12,6 +12,7 @@ mod process;
 mod tokens;
 
 mod dashboard;
+mod dashboard_charts;
 mod dashboard_demo;
 mod dashboard_tokens;
 mod talk;

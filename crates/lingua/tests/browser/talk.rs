@@ -340,8 +340,15 @@ async fn a_scheduler_that_asks_for_tokens_gets_one_from_a_form() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_phone_lies_between_two_people() {
     let (app, booth, browser, _speech) = talk(390, 844).await;
+    // The one opposite reads Chinese, whatever the language of the page.
+    assert!(browser.text("#side-b .who").await.contains('说'));
+    // The button stays under the finger, whatever is written above it.
+    let middles = "return [...document.querySelectorAll('.talk')].map((e) => e.getBoundingClientRect()).map((r) => Math.round((r.top + r.bottom) / 2))";
+    let before = browser.run(middles).await;
     browser.hold("#side-a .talk", 2_600).await;
+    assert_eq!(browser.run(middles).await, before);
     played(&browser, 1).await;
+    assert_eq!(browser.run(middles).await, before);
     for lang in ["en", "zh"] {
         browser.click(&format!("[data-do=lang][data-value={lang}]")).await;
         assert_eq!(browser.run(WIDE).await, json!([]), "{lang}");
@@ -370,8 +377,11 @@ async fn without_a_microphone_the_page_says_what_to_do() {
     let address = app.http("");
     let port = address.rsplit(':').next().unwrap().trim_end_matches('/').to_owned();
     for (switches, words) in [
-        (&["--use-fake-device-for-media-stream", "--deny-permission-prompts"][..], "not allowed"),
-        (&["--use-fake-ui-for-media-stream"], "There is no microphone"),
+        (
+            &["--use-fake-device-for-media-stream", "--deny-permission-prompts"][..],
+            "麦克风未被允许",
+        ),
+        (&["--use-fake-ui-for-media-stream"], "没有麦克风"),
     ] {
         let switches: Vec<String> = switches.iter().map(|&switch| switch.to_owned()).collect();
         let browser = Browser::open_with(1100, 800, &switches).await;

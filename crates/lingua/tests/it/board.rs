@@ -127,6 +127,33 @@ async fn of_two_instances_on_redis() {
     jobs_nodes_and_sessions_are_told_as_they_are(On::FarRedis).await;
 }
 
+/// What two people say face to face is asked for as both directions at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_two_way_conversation_makes_no_language_of_its_own_and_its_warning_goes() {
+    let app = TestApp::start(On::Memory, quick()).await;
+    let api = Api::of(&app).await;
+    let refusal = refused(&job().either("de", "en").submit(&app)).await;
+    assert_eq!(refusal.code_text(), "NO_CAPABLE_NODE");
+    let warned = |stats: &Value| codes(stats).contains(&"pair_unserved");
+    let unserved = stats(&api, "a warning of the pair", warned).await;
+    let languages = |stats: &Value| -> Vec<String> {
+        let pairs = stats["snapshot"]["pairs"].as_array().unwrap();
+        pairs.iter().map(|pair| format!("{} {}", pair["src"], pair["tgt"])).collect()
+    };
+    assert_eq!(languages(&unserved), [r#""de" "en""#, r#""en" "de""#]);
+
+    let options = NodeOptions::new(app.ws("/ws/node")).node_id("both").max_jobs(2);
+    let node = FakeNode::connect(options.languages(&["de", "en"])).await.unwrap();
+    let served = stats(&api, "a pair that is served", |stats| {
+        stats["snapshot"]["nodes"]["ready"] == 1 && !warned(stats)
+    });
+    assert!(!languages(&served.await).iter().any(|pair| pair.contains('<')));
+    let view = api.get("/api/v1/nodes/both").await.body;
+    assert!(view["instance"].is_string(), "the instance is named by whoever answers: {view:#}");
+    node.close().await;
+    app.finish().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pair_that_starves_is_named() {
     let mut settings = quick();
@@ -206,7 +233,7 @@ async fn follow(socket: &mut TcpStream, ready: impl Fn(&Value) -> bool) -> Value
 async fn the_stream_tells_at_once_and_with_every_change_and_ends_with_the_process() {
     let app = TestApp::start(On::Memory, quick()).await;
     let mut socket = TcpStream::connect(app.address).await.unwrap();
-    socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     follow(&mut socket, |stats| stats["store_up"] == true).await;
     let node = node(&app, "one", 2).await;
     let told = follow(&mut socket, |stats| stats["snapshot"]["nodes"]["ready"] == 1).await;
@@ -225,7 +252,7 @@ async fn who_reads_nothing_holds_nothing_up() {
     let mut silent = Vec::new();
     for _ in 0..50 {
         let mut socket = TcpStream::connect(app.address).await.unwrap();
-        socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         silent.push(socket);
     }
     let board = app.engine.board.frames();

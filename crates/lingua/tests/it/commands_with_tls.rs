@@ -19,13 +19,16 @@ impl Drop for Nodes {
     }
 }
 
-fn run(args: &[&str], shows: &Shows<'_>) -> (Option<i32>, String) {
-    let Output { status, stdout, stderr } = command(args, shows).output().unwrap();
+/// `machine`: whom this machine trusts.
+fn run(args: &[&str], shows: &Shows<'_>, machine: &str) -> (Option<i32>, String) {
+    let mut command = command(args, shows);
+    let ended = command.env("SSL_CERT_FILE", machine).env_remove("SSL_CERT_DIR").output();
+    let Output { status, stdout, stderr } = ended.unwrap();
     (status.code(), String::from_utf8([stdout, stderr].concat()).unwrap())
 }
 
 #[test]
-fn every_command_speaks_tls_with_one_whose_authority_it_is_told() {
+fn every_command_speaks_tls_with_one_whose_authority_it_is_told_or_the_machine_trusts() {
     let house = House::new().asking_for_tokens();
     house.configure("", "");
     let server = house.start();
@@ -36,13 +39,14 @@ fn every_command_speaks_tls_with_one_whose_authority_it_is_told() {
     let session = house.token("session", "app", &["--tenant", "acme"]);
     let admin = house.token("admin", "ops", &[]);
 
-    let commands: [(&[&str], &str); 7] = [
-        (&["node", "--name", "sim", "--seconds", "1"], &node),
+    let commands: [(&[&str], &str); 8] = [
+        (&["node", "--name", "sim", "--duration", "1s"], &node),
         (&["dispatch"], &session),
         (&["speak", "--signal", "1"], &session),
         (&["load", "--sessions", "2", "--nodes", "0", "--duration-s", "2"], &session),
         (&["top", "--once"], &admin),
         (&["probe"], ""),
+        (&["nodes"], &admin),
         (&["token", "revoke", "--subject", "nobody", "--role", "session"], &admin),
     ];
     let with = |args: &[&'static str], more: &[&str]| -> Vec<String> {
@@ -50,12 +54,14 @@ fn every_command_speaks_tls_with_one_whose_authority_it_is_told() {
     };
     let shows = |token| if str::is_empty(token) { Shows::Nothing } else { Shows::Token(token) };
     for (args, token) in commands {
-        for (more, code, why) in
-            [(&[][..], 2, "--ca"), (&["--ca", &other][..], 1, "invalid peer certificate")]
-        {
+        for (more, machine, code, why) in [
+            (&[][..], "/there/is/none", 2, "--ca"),
+            (&[][..], &*other, 1, "invalid peer certificate"),
+            (&["--ca", &other][..], &*ca, 1, "invalid peer certificate"),
+        ] {
             let args = with(args, more);
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            let (ended, said) = run(&args, &shows(token));
+            let (ended, said) = run(&args, &shows(token), machine);
             assert_eq!(ended, Some(code), "{args:?}: {said}");
             assert!(said.contains(why), "{args:?}: {said}");
         }
@@ -69,9 +75,11 @@ fn every_command_speaks_tls_with_one_whose_authority_it_is_told() {
     assert!(first.contains("registered"), "{first}");
     std::thread::spawn(move || lines.for_each(drop));
     for (args, token) in &commands[1..] {
-        let args = with(args, &["--ca", &ca]);
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let (ended, said) = run(&args, &shows(token));
-        assert_eq!(ended, Some(0), "{args:?}: {said}");
+        for (more, machine) in [(&["--ca", &ca][..], "/there/is/none"), (&[], &*ca)] {
+            let args = with(args, more);
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let (ended, said) = run(&args, &shows(token), machine);
+            assert_eq!(ended, Some(0), "{args:?} where {machine} is trusted: {said}");
+        }
     }
 }

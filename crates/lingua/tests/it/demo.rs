@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use process::{get, lingua, wait_for};
+use process::{get, lingua, run, wait_for};
 
 /// For everything to be up, on a machine full of compilers.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -127,7 +127,7 @@ fn page(address: SocketAddr, path: &str) -> String {
     use std::io::Write;
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -153,6 +153,13 @@ fn one_command_shows_it_all_and_an_interrupt_ends_it_with_zero() {
     assert!(status == 200 && pairs.len() > 20, "{pools}");
     let (_, nodes) = get(address, "/api/v1/nodes");
     assert_eq!(nodes["total"], 12, "{nodes}");
+    let talk = demo.greeting.iter().find(|line| line.contains("/talk")).unwrap();
+    assert!(page(self::address(talk), "/talk").starts_with("HTTP/1.1 200"), "{talk}");
+    let url = format!("http://{address}");
+    let said = run(&["speak", "--url", &url, "--signal", "2s", "--json"]);
+    assert!(said.contains("[zh] sentence 1, 2.0 s"), "{said}");
+    // The first seconds are over, and with them what a start looks like.
+    wait_for("a plain demo is well", || get(address, "/api/v1/stats").1["health"] == "ok");
     demo.signal("INT");
     let (code, said) = demo.end(Duration::from_secs(40));
     assert_eq!(code, Some(0), "{said}");
@@ -162,10 +169,29 @@ fn one_command_shows_it_all_and_an_interrupt_ends_it_with_zero() {
 
 #[test]
 fn its_time_can_be_given() {
-    let mut demo = Demo::start(&["--seconds", "2", "--nodes", "2", "--speakers", "1"]);
+    let mut demo = Demo::start(&["--duration", "2s", "--nodes", "2", "--speakers", "1"]);
+    assert!(!demo.greeting.iter().any(|line| line.contains("on purpose")), "{:?}", demo.greeting);
     let (code, said) = demo.end(Duration::from_secs(40));
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("All has ended"), "{said}");
+}
+
+#[test]
+fn what_a_scarce_demo_lacks_is_said_and_seen() {
+    let mut demo = Demo::start(&["--scarce"]);
+    let said = demo.greeting.join("\n");
+    assert!(said.contains("Scarce on purpose") && said.contains("Swahili"), "{said}");
+    let address = demo.address();
+    wait_for("somebody asks for what is scarce", || {
+        let (_, sessions) = get(address, "/api/v1/sessions?limit=1000");
+        let sessions = sessions["sessions"].as_array().cloned().unwrap_or_default();
+        sessions.iter().any(|one| {
+            let direction = one["direction"].as_str().unwrap_or_default();
+            direction.contains("ko") || direction.contains("sw")
+        })
+    });
+    demo.signal("INT");
+    assert_eq!(demo.end(Duration::from_secs(60)).0, Some(0));
 }
 
 #[test]

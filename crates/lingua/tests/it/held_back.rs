@@ -23,6 +23,7 @@ fn hasty() -> Settings {
     let mut settings = calm();
     settings.timing.send_ms = 300;
     settings.timing.ack_ms = 300;
+    settings.timing.http_ack_ms = 300;
     settings.timing.reserve_lease_ms = 1_500;
     settings.timing.check().unwrap();
     settings

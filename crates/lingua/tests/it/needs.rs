@@ -24,11 +24,10 @@ const TRIED: &str = "apt-get apt-config sudo";
 const OURS: &str = "cargo rustc rustup lingua pip pytest python ruff mypy";
 
 /// File, what stands in `Command::new` there, and what it is by name.
-const BY_OTHER_NAMES: [(&str, &str, &[&str]); 9] = [
+const BY_OTHER_NAMES: [(&str, &str, &[&str]); 8] = [
     ("redis_server.rs", "&self.config.binary", &["redis-server"]),
     ("part.rs", "program", &["bash"]), // the scripts of the speech node
-    ("instance.rs", "program", &[]),   // this and the next two: `lingua`
-    ("process.rs", "program", &[]),
+    ("process.rs", "&self.program", &[]), // this and the next one: `lingua`
     ("top.rs", "LINGUA", &[]),
     ("redis_tls.rs", "std::env::current_exe()?", &[]),
     ("supply.rs", "program", &[]), // cargo and scripts/sbom

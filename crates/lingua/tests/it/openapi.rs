@@ -90,7 +90,7 @@ async fn the_stream_of_events_is_as_described_and_so_is_each_event() {
     let answers = &api.description["paths"]["/api/v1/events"]["get"]["responses"];
     assert!(answers["200"]["content"]["text/event-stream"].is_object(), "{answers}");
     let mut socket = tokio::net::TcpStream::connect(app.address).await.unwrap();
-    socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    socket.write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let (mut text, mut buffer) = (String::new(), vec![0; 65_536]);
     let data = loop {
         let read = tokio::time::timeout(Duration::from_secs(20), socket.read(&mut buffer));
@@ -171,4 +171,22 @@ async fn examples_are_as_their_schemas_say() {
         }
     }
     assert!(examples > 60, "{examples}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_parameter_is_refused_with_those_that_the_call_takes() {
+    let app = TestApp::start(On::Memory, quick()).await;
+    let api = Api::of(&app).await;
+    for path in ["/api/v1/nodes?limt=5", "/api/v1/sessions?Limit=5", "/v1/job/abc?wait=5"] {
+        let reply = api.get(path).await;
+        assert_eq!(
+            (reply.status, &reply.body["error"]),
+            (400, &"INVALID_MESSAGE".into()),
+            "{path}"
+        );
+        let detail = reply.body["detail"].as_str().unwrap();
+        assert!(detail.contains("is no parameter of this call; it takes "), "{detail}");
+    }
+    assert_eq!(api.get("/api/v1/nodes?limit=5&after=").await.status, 200);
+    app.finish().await;
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use lingua_lab::fake_node::Latency;
 use lingua_lab::speaker::{Kind, Report, Script, Sentences};
-use lingua_lab::{AutoSpeaker, Behaviour, FakeNode, NodeOptions, RedisServer, SpeakerOptions};
-use lingua_tools::{Balancer, Health};
+use lingua_lab::{
+    AutoSpeaker, Balancer, Behaviour, FakeNode, Health, NodeOptions, RedisServer, SpeakerOptions,
+};
 use process::Lingua;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep, timeout};

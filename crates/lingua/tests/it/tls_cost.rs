@@ -22,7 +22,7 @@ const ROUNDS: u32 = 10;
 const CONNECTIONS: u32 = 20;
 const MESSAGES: u32 = 100;
 
-const ASKED: &[u8] = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+const ASKED: &[u8] = b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
 /// A connection, a request and its answer.
 async fn ask(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin) {

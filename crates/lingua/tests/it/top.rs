@@ -177,6 +177,6 @@ fn into_a_pipe_it_is_plain_text_once() {
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains(&format!("the scheduler at {url} does not answer")), "{said}");
     }
-    let (code, said) = lingua(&["top", "--url", "https://h", "--once"]);
+    let (code, said) = lingua(&["top", "--url", "https://h", "--ca", "/there/is/none", "--once"]);
     assert_eq!(code, Some(2), "{said}");
 }

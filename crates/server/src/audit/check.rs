@@ -1,5 +1,6 @@
 //! `lingua audit check`: whether every line is as it was written, and none is missing.
 
+use crate::out::say;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,16 +11,17 @@ use crate::cli::{Audit, AuditCheck, Failure};
 /// Bytes of a line; ours have some 400.
 const MAX_LINE: usize = 64 << 10;
 
-#[allow(clippy::print_stdout, reason = "what is printed is the result of the command")]
 pub(crate) fn run(what: &Audit) -> Result<(), Failure> {
     let Audit::Check(options) = what;
     let found = check(options).map_err(Failure::failed)?;
     for note in &found.notes {
-        println!("{note}");
+        say!("{note}");
     }
-    println!(
+    say!(
         "{} lines, each as it was written; the last is {} with the hash\n{}",
-        found.lines, found.seq, found.last
+        found.lines,
+        found.seq,
+        found.last
     );
     Ok(())
 }

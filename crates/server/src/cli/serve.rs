@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use lingua_core::InstanceId;
 
-use super::share;
+use super::{address, share};
 use crate::config::{Asked, Profile};
 use crate::otlp::Endpoint;
 use crate::telemetry::LogFormat;
@@ -30,11 +30,11 @@ pub struct SettingFlags {
     pub(crate) config: Option<PathBuf>,
 
     /// Where to listen [default: 127.0.0.1:5010]; beyond loopback with tokens and TLS, or --insecure
-    #[arg(long, env = "LINGUA_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "LINGUA_LISTEN", value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
 
     /// Where administrators and Prometheus are heard, if not on the same address as everybody
-    #[arg(long, env = "LINGUA_ADMIN_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "LINGUA_ADMIN_LISTEN", value_name = "ADDRESS", value_parser = address)]
     pub(crate) admin_listen: Option<SocketAddr>,
 
     /// Where state is kept [default: memory]: memory, redis://host:port/db, rediss://…,

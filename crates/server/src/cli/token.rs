@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::Authority;
+use super::duration::seconds;
 use super::serve::SettingFlags;
 use crate::identity::Role;
 
@@ -59,9 +60,9 @@ pub struct TokenMint {
     #[arg(long)]
     pub(crate) max_slots: Option<u32>,
 
-    /// For how many seconds it is good; as long as the role allows by default: 900 for sessions, 3600
-    /// for administrators, 30 days for nodes
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    /// How long it is good; as long as the role allows by default: 15m for sessions, 1h for
+    /// administrators, 720h for nodes
+    #[arg(long = "life", alias = "life-s", value_name = "TIME", value_parser = seconds(1..=31_536_000))]
     pub(crate) life_s: Option<u64>,
 
     /// What it says in `iss`

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::options::Config;
+use super::options::{Config, Identity};
+use crate::site::{Host, Origin};
 
 /// Everything that does not.
 pub(super) fn problems(config: &Config) -> Vec<String> {
@@ -40,11 +41,11 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
          to the other, and each has to know whom it gives it to"
             .to_owned(),
     );
-    must(
-        tls.cert_file.is_none()
-            || main.advertise.as_ref().is_none_or(|address| address.starts_with("https://")),
-        "advertise has to begin with https:// where tls.cert_file is set".to_owned(),
-    );
+    if let Some(address) = &main.advertise
+        && let Err(why) = advertised(address, tls.cert_file.is_some())
+    {
+        must(false, why);
+    }
     must(
         main.store_file.is_none() || main.store.reveal() == "memory",
         "store and store_file: one or the other".to_owned(),
@@ -105,11 +106,32 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
             format!("limits.tenant_shares: {share:?} is not \"tenant=share\", from 1 to 1000"),
         );
     }
-    for origin in &identity.origins {
-        must(is_origin(origin), format!("identity.origins: {origin:?} is not https://host[:port]"));
-    }
     if let Err(error) = crate::telemetry::check_level(&config.log.level) {
         must(false, format!("log.level: {error}"));
+    }
+    problems.extend(of_identity(identity));
+    problems
+}
+
+/// What does not fit in `[identity]`.
+fn of_identity(identity: &Identity) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut must = |holds: bool, otherwise: String| {
+        if !holds {
+            problems.push(otherwise);
+        }
+    };
+    for origin in &identity.origins {
+        must(
+            Origin::parse(origin).is_some(),
+            format!("identity.origins: {origin:?} is not https://host[:port]"),
+        );
+    }
+    for host in &identity.hosts {
+        must(
+            Host::parse(host).is_some(),
+            format!("identity.hosts: {host:?} is not a host, or host:port"),
+        );
     }
     must(!identity.issuer.is_empty(), "identity.issuer is empty".to_owned());
     must(!identity.audience.is_empty(), "identity.audience is empty".to_owned());
@@ -132,11 +154,44 @@ pub(crate) fn kid(file: &Path) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// A scheme and a host, as browsers send them.
-fn is_origin(text: &str) -> bool {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    rest.is_some_and(|host| {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-:[]".contains(c);
-        !host.is_empty() && host.chars().all(plain)
-    })
+/// Whether other instances can call this: `http://host:port`, or https with a certificate.
+fn advertised(address: &str, tls: bool) -> Result<(), String> {
+    if tls && !address.starts_with("https://") {
+        return Err("advertise has to begin with https:// where tls.cert_file is set".to_owned());
+    }
+    let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
+    let whole = rest.and_then(|rest| rest.parse::<axum::http::uri::Authority>().ok());
+    match whole.is_some_and(|whole| !whole.host().is_empty() && !whole.as_str().contains('@')) {
+        true => Ok(()),
+        false => Err(format!(
+            "advertise: {address:?} is not http://host:port, where others reach this instance"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_other_instances_can_call_is_advertised() {
+        for good in
+            ["http://10.0.0.1:5010", "http://h", "https://eu-1.example:443", "http://[::1]:5"]
+        {
+            assert_eq!(advertised(good, false), Ok(()), "{good}");
+        }
+        for wrong in [
+            "foo",
+            "foo:5010",
+            "http://",
+            "ftp://h",
+            "http://a b",
+            "http://h/path",
+            "http://u@h",
+            "",
+        ] {
+            assert!(advertised(wrong, false).is_err(), "{wrong}");
+        }
+        assert!(advertised("http://h", true).is_err() && advertised("https://h", true).is_ok());
+    }
 }

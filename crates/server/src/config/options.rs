@@ -8,7 +8,8 @@ use lingua_core::select::SelectPolicy;
 use lingua_core::{InstanceId, TenantId};
 use lingua_engine::Settings;
 use lingua_engine::settings::{
-    Admission, BreakerPolicy, GapPolicy, Retention, SessionAlias, SessionBounds, WaitingBounds,
+    Admission, BreakerPolicy, GapPolicy, NodeLimits, Retention, SessionAlias, SessionBounds,
+    WaitingBounds,
 };
 
 use super::setting::{Bounded, Concealed, Raw, Setting};
@@ -245,8 +246,12 @@ options! {
         /// How often the list of revoked tokens is read, and so how long one is good after that.
         recheck_ms: u64 = 2_000, 100..=60_000;
         /// From which web pages browsers may connect, such as https://talk.example.org; exactly these, and
-        /// this scheduler's own pages.
+        /// this scheduler's own pages. Without key_files also pages on localhost, on any port.
         origins: Vec<String> = Vec::new() => reloads;
+        /// By which names it may be called, such as lingua.example.org, beside localhost and, where it
+        /// listens beyond loopback, any address: a page can make its own name point here. Without key_files
+        /// calls by other names are always refused (421), with them only if names are given here.
+        hosts: Vec<String> = Vec::new() => reloads;
     }
 
     /// How much anybody may ask of it.
@@ -267,10 +272,22 @@ options! {
         session_message_bytes: usize = (2 << 20) / 3 * 4 + (64 << 10), 1_024..=67_108_864;
         /// Bytes of one message of a node: a result with its speech fits many times.
         node_message_bytes: usize = 16 << 20, 65_536..=67_108_864;
+        /// Bytes of one result of a node, as it comes; an attempt with a larger one has failed. Below what
+        /// waits for one client at most, 8 MiB, so that no result costs its speaker the session.
+        result_bytes: usize = base.1.max_result_bytes, 65_536..=7_340_032;
         /// Messages a second from one client, and twice as many at once; more are read later.
         session_messages_per_s: u32 = 200, 1..=100_000;
         /// Messages a second from one node beyond those about its jobs; who sends more is let go.
         node_messages_per_s: u32 = 2_000, 1..=100_000;
+        /// Registrations of one node in a minute, and as many at once; more are refused. A node registers
+        /// when it connects, and one whose network fails every other second still comes back.
+        node_registrations_per_min: u32 = base.1.node_limits.registrations_per_min, 1..=6_000;
+        /// Updates of one node's record in the store a second, and as many at once. More are written
+        /// later and together: heartbeats come every few seconds, and abilities change with them.
+        node_updates_per_s: u32 = base.1.node_limits.updates_per_s, 1..=1_000;
+        /// Jobs a second that one node names and that this instance has to look up in the store, 512 or
+        /// more at once; more are refused. Enough for 256 slots in every heartbeat after a node moved.
+        node_lookups_per_s: u32 = base.1.node_limits.lookups_per_s, 1..=10_000;
         /// Sessions of this instance, those whose client is away for a moment counted.
         sessions: usize = base.1.sessions.total, 1..=1_000_000;
         /// Of one tenant.
@@ -299,6 +316,9 @@ options! {
         send_ms: u64 = base.1.timing.send_ms, 1..=60_000;
         /// Waiting for the node's ack after that.
         ack_ms: u64 = base.1.timing.ack_ms, 1..=60_000;
+        /// The same for nodes that ack by an HTTP call, if it is longer: they ask for jobs now and then, and
+        /// connect anew for every call. Their slots are held as much longer.
+        http_ack_ms: u64 = base.1.timing.http_ack_ms, 1..=60_000;
         /// How long a node may work on one job.
         exec_max_ms: u64 = base.1.timing.exec_max_ms, 1..=3_600_000;
         /// What the scheduler itself needs on the way: store, bus, delivery.
@@ -327,9 +347,10 @@ options! {
         waiting: usize = base.1.waiting.total, 1..=1_000_000;
         /// How long ended jobs are remembered, for callers who ask for their results.
         keep_ms: u64 = base.1.results.keep_ms, 1..=86_400_000;
-        /// How many of them; beyond it the oldest go first.
+        /// How many of them; beyond it the tenant that has most for its share (limits.tenant_shares) loses
+        /// its oldest, so that no tenant loses what is within its share to another.
         keep_entries: usize = base.1.results.max_entries, 1..=10_000_000;
-        /// How many bytes of them.
+        /// How many bytes of them; the same holds.
         keep_bytes: usize = base.1.results.max_bytes, 1..=68_719_476_736;
     }
 
@@ -393,11 +414,12 @@ options! {
 
     /// Speech that is handed in ahead of its job.
     audio Audio ["audio."] {
-        /// How long it is kept.
+        /// How long it is kept; what is taken is kept for so long.
         keep_ms: u64 = base.1.audio.keep_ms, 1..=86_400_000;
-        /// How many pieces; beyond it the oldest go first.
+        /// How many pieces. A tenant may keep as many as are still free, times its share
+        /// (limits.tenant_shares): one alone half of them, two a third each. More are refused.
         keep_entries: usize = base.1.audio.max_entries, 1..=10_000_000;
-        /// How many bytes.
+        /// How many bytes; the same holds.
         keep_bytes: usize = base.1.audio.max_bytes, 1..=68_719_476_736;
     }
 
@@ -479,6 +501,7 @@ impl Config {
                 max_bytes: audio.keep_bytes,
             },
             max_audio_bytes: sessions.max_audio_bytes,
+            max_result_bytes: limits.result_bytes,
             node_session_alias: jobs.node_session_alias,
             sessions: SessionBounds {
                 total: limits.sessions,
@@ -497,6 +520,11 @@ impl Config {
                 jobs_per_tenant_per_s: limits.jobs_per_tenant_per_s,
                 shares: limits.tenant_shares.iter().filter_map(|one| share(one)).collect(),
             },
+            node_limits: NodeLimits {
+                registrations_per_min: limits.node_registrations_per_min,
+                updates_per_s: limits.node_updates_per_s,
+                lookups_per_s: limits.node_lookups_per_s,
+            },
         }
     }
 
@@ -508,6 +536,7 @@ impl Config {
             compat_heartbeat_ms: nodes.compat_heartbeat_ms,
             send_ms: jobs.send_ms,
             ack_ms: jobs.ack_ms,
+            http_ack_ms: jobs.http_ack_ms,
             reserve_lease_ms: jobs.reserve_lease_ms,
             running_lease_ms: jobs.running_lease_ms,
             exec_max_ms: jobs.exec_max_ms,

@@ -9,6 +9,7 @@ use lingua_core::InstanceId;
 use lingua_engine::settings::SessionAlias;
 use toml::Value;
 
+use crate::cli::address;
 use crate::otlp::Endpoint;
 use crate::telemetry::LogFormat;
 
@@ -203,7 +204,6 @@ macro_rules! text_or_nothing {
 }
 
 text_or_nothing! {
-    SocketAddr, "is an address such as 127.0.0.1:5011";
     Endpoint, "is a URL such as http://127.0.0.1:4318";
     InstanceId, "is an id";
     PathBuf, "is a path";
@@ -218,12 +218,6 @@ trait Shown {
 impl Shown for PathBuf {
     fn shown(&self) -> String {
         self.display().to_string()
-    }
-}
-
-impl Shown for SocketAddr {
-    fn shown(&self) -> String {
-        self.to_string()
     }
 }
 
@@ -249,9 +243,22 @@ fn shown(value: &impl Shown) -> String {
     value.shown()
 }
 
+impl Setting for Option<SocketAddr> {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        match text(raw)? {
+            "" => Ok(None),
+            text => address(text).map(Some),
+        }
+    }
+
+    fn print(&self) -> String {
+        quoted(&self.map(|address| address.to_string()).unwrap_or_default())
+    }
+}
+
 impl Setting for SocketAddr {
     fn read(raw: &Raw) -> Result<Self, String> {
-        text(raw)?.parse().map_err(|_| "is an address such as 127.0.0.1:5010".to_owned())
+        address(text(raw)?)
     }
 
     fn print(&self) -> String {

@@ -2,6 +2,7 @@
 
 import { byId, fill, h } from "./dom.js";
 import { headline, overview } from "./overview.js";
+import { momentAt, nearest } from "./charts.js";
 import * as line from "./line.js";
 import * as nodes from "./nodes.js";
 import * as rest from "./rest.js";
@@ -12,7 +13,7 @@ const SILENCE_MS = 25000;
 const VIEWS = ["", "nodes", "sessions", "instances", "explain"];
 
 const state = {
-  stats: null, points: [], heard: 0, connected: false, lock: null, boot: null, view: "", latencyOf: "job",
+  stats: null, points: [], heard: 0, connected: false, lock: null, boot: null, view: "", latencyOf: "job", chart: { range: 30 * 60000, probe: null },
   nodes: { data: null, error: null, filter: "", sort: { by: "id", down: false }, limit: 100 },
   node: {}, job: {}, sessions: { limit: 50 }, explain: { form: { src: "en", tgt: "zh", node: "", tts: true } },
 };
@@ -293,6 +294,7 @@ const ACTS = {
   lang(of) { setLanguage(of.value); kept.set("lang", language()); draw(); },
   theme(of) { document.documentElement.dataset.theme = of.value; kept.set("theme", of.value); draw(); },
   latency(of) { state.latencyOf = of.of; draw(); },
+  range(of) { state.chart = { range: Number(of.minutes) * 60000, probe: null }; draw(); },
   sort(of) {
     const { sort } = state.nodes;
     state.nodes.sort = { by: of.by, down: sort.by === of.by && !sort.down };
@@ -315,6 +317,37 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest?.("[data-do]");
   if (button) ACTS[button.dataset.do]?.(button.dataset);
 });
+
+// A pointer over a chart, or the arrow keys within it, read the values of one moment in all charts.
+const chartOf = (event) => event.target.closest?.(".chart");
+
+function probe(at_ms) {
+  if (state.chart.probe === at_ms) return;
+  state.chart.probe = at_ms;
+  draw();
+}
+
+function step(key) {
+  const points = state.points.filter((point) => point.at_ms >= state.points.at(-1).at_ms - state.chart.range);
+  const now = points.findIndex((point) => point.at_ms === state.chart.probe);
+  const from = now < 0 ? points.length : now;
+  const to = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: points.length - 1 }[key];
+  return points[Math.max(0, Math.min(points.length - 1, to))]?.at_ms ?? null;
+}
+
+document.addEventListener("pointermove", (event) => {
+  const svg = chartOf(event);
+  if (svg) probe(nearest(state.points, momentAt(svg, event.clientX))?.at_ms ?? null);
+  else if (!document.activeElement?.matches(".chart")) probe(null);
+});
+document.addEventListener("keydown", (event) => {
+  if (!chartOf(event)) return;
+  if (event.key === "Escape") probe(null);
+  if (!["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) return;
+  event.preventDefault();
+  probe(step(event.key));
+});
+document.addEventListener("focusout", (event) => { if (chartOf(event)) probe(null); });
 document.addEventListener("input", (event) => {
   if (event.target.dataset.input === "filter") {
     state.nodes.filter = event.target.value;

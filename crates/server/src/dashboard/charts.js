@@ -1,5 +1,5 @@
-// Lines, and stacked bars, over the last half an hour. Every chart has its words beside it: the
-// legend holds the newest figures, and the label says what is seen.
+// Lines, and stacked bars, over the last minutes. Every chart has its words beside it: the legend holds
+// the newest figures, or those of the moment that a pointer or the arrow keys read; the label says what is seen.
 
 import { h, s } from "./dom.js";
 import { t, number, clock } from "./words.js";
@@ -10,7 +10,8 @@ const LEFT = 50;
 const RIGHT = 8;
 const TOP = 10;
 const BOTTOM = 22;
-const SPAN_MS = 30 * 60 * 1000;
+const SHARES = [0, 0.25, 0.5, 0.75, 1];
+const WHERE = ["start", "middle", "middle", "middle", "end"];
 
 function ceiling(value) {
   if (!(value > 0)) return 1;
@@ -19,30 +20,48 @@ function ceiling(value) {
   return steps.find((step) => step * power >= value) * power;
 }
 
-// The time axis begins with the oldest point, at least two minutes ago, and ends now.
-function frame(points, top, write) {
+// The time axis begins with the oldest point of the range, at least two minutes ago, and ends now.
+function frame(points, top, write, range) {
   const last = points.at(-1).at_ms;
-  const first = Math.max(last - SPAN_MS, Math.min(points[0].at_ms, last - 2 * 60 * 1000));
+  const first = Math.max(last - range, Math.min(points[0].at_ms, last - 2 * 60 * 1000));
   const x = (ms) => LEFT + ((ms - first) / (last - first)) * (WIDTH - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
-  const lines = [0, 0.5, 1].map((share) => {
+  const lines = SHARES.map((share) => {
     const at = y(share * top);
     return [
       s("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: at, y2: at, class: "grid" }),
       s("text", { x: LEFT - 6, y: at + 3.5, class: "tick end" }, write(share * top)),
     ];
   });
-  const times = [first, (first + last) / 2, last].map((ms, i) =>
-    s("text", { x: x(ms), y: HEIGHT - 5, class: `tick ${["start", "middle", "end"][i]}` },
-      clock(ms, false)));
-  return { x, y, parts: [lines, times], shown: points.filter((point) => point.at_ms >= first) };
+  const times = SHARES.map((share, i) => {
+    const ms = first + share * (last - first);
+    return s("text", { x: x(ms), y: HEIGHT - 5, class: `tick ${WHERE[i]}` }, clock(ms, last - first < 180000));
+  });
+  return { x, y, first, last, parts: [lines, times], shown: points.filter((point) => point.at_ms >= first) };
 }
 
-function box(label, parts) {
+function box(label, { first, last, x }, at, parts) {
   return s("svg", {
-    viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": label,
-  }, parts);
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "chart", role: "img", "aria-label": label, "aria-description": t("chart.keys"), tabindex: 0,
+    "data-first": first, "data-last": last, "data-left": LEFT / WIDTH, "data-right": 1 - RIGHT / WIDTH,
+  }, parts, at && s("line", { x1: x(at.at_ms), x2: x(at.at_ms), y1: TOP, y2: HEIGHT - BOTTOM, class: "probe" }));
 }
+
+// The moment under the pointer, of a chart whose time axis lies between two shares of its width.
+export function momentAt(svg, clientX) {
+  const { left, width } = svg.getBoundingClientRect();
+  const [first, last, from, to] = ["first", "last", "left", "right"].map((name) => Number(svg.dataset[name]));
+  const share = ((clientX - left) / width - from) / (to - from);
+  return first + Math.max(0, Math.min(1, share)) * (last - first);
+}
+
+// The point that is nearest to a moment.
+export function nearest(points, ms) {
+  return points.reduce((best, point) => (best && Math.abs(best.at_ms - ms) <= Math.abs(point.at_ms - ms) ? best : point), null);
+}
+
+// The point that is read, if it is still in the range.
+const read = (shown, probe) => (probe === null ? null : shown.find((point) => point.at_ms === probe) ?? null);
 
 // A gap of more than four intervals is a gap: no line is drawn over what nobody saw.
 function pieces(points, gap) {
@@ -55,10 +74,12 @@ function pieces(points, gap) {
   return found;
 }
 
-export function lines(points, series, { label, write, gap }) {
-  if (points.length === 0) return none();
+export function lines(all, series, { label, write, gap, range, probe }) {
+  if (all.length === 0) return none();
+  const points = all.filter((point) => point.at_ms >= all.at(-1).at_ms - range);
   const top = ceiling(Math.max(...points.flatMap((point) => series.map((one) => one.of(point)))));
-  const { x, y, parts, shown } = frame(points, top, write);
+  const axes = frame(points, top, write, range);
+  const { x, y, parts, shown } = axes;
   // Where a series has nothing, nothing is drawn: no job is not a job that took no time.
   const paths = series.map((one) => pieces(shown.filter((p) => one.of(p) !== null), gap).map((piece) => {
     const steps = piece.map((p) => `${x(p.at_ms).toFixed(1)},${y(one.of(p)).toFixed(1)}`);
@@ -72,19 +93,22 @@ export function lines(points, series, { label, write, gap }) {
     });
     return [area, s("path", { d: `M${steps.join("L")}`, class: `line ${one.tone}` })];
   }));
-  const newest = points.at(-1);
+  const at = read(shown, probe);
+  const told = at ?? points.at(-1);
+  const values = series.map((one) => `${one.name} ${write(one.of(told))}`).join(", ");
   return [
-    box(`${label}. ${series.map((o) => `${o.name} ${write(o.of(newest))}`).join(", ")}`,
-      [parts, paths]),
-    legend(series.map((o) => ({ ...o, value: write(o.of(newest)) }))),
+    box(`${label}. ${at ? `${clock(at.at_ms)}: ` : ""}${values}`, axes, at, [parts, paths]),
+    legend(series.map((one) => ({ ...one, value: write(one.of(told)) })), at),
   ];
 }
 
-export function bars(points, codes, { label, gap }) {
-  if (points.length === 0) return none();
+export function bars(all, codes, { label, gap, range, probe }) {
+  if (all.length === 0) return none();
+  const points = all.filter((point) => point.at_ms >= all.at(-1).at_ms - range);
   const total = (point) => codes.reduce((sum, one) => sum + (point.ended[one.code] || 0), 0);
   const top = ceiling(Math.max(...points.map(total)));
-  const { x, y, parts, shown } = frame(points, top, number);
+  const axes = frame(points, top, number, range);
+  const { x, y, parts, shown } = axes;
   const width = Math.max(1, Math.min(12, x(shown[0].at_ms + gap / 4) - x(shown[0].at_ms) - 0.6));
   const stacks = shown.map((point) => {
     let below = 0;
@@ -100,17 +124,19 @@ export function bars(points, codes, { label, gap }) {
       return bar;
     });
   });
-  const sum = (code) => points.reduce((all, point) => all + (point.ended[code] || 0), 0);
+  const at = read(shown, probe);
+  const counted = at ? [at] : points;
+  const sum = (code) => counted.reduce((all, point) => all + (point.ended[code] || 0), 0);
   const told = codes.map((one) => ({ ...one, value: number(sum(one.code)) }))
     .filter((one) => sum(one.code) > 0);
   return [
-    box(`${label}. ${told.map((one) => `${one.name} ${one.value}`).join(", ")}`, [parts, stacks]),
-    told.length > 0 ? legend(told) : h("p", { class: "note" }, t("kpi.none")),
+    box(`${label}. ${at ? `${clock(at.at_ms)}: ` : ""}${told.map((one) => `${one.name} ${one.value}`).join(", ")}`, axes, at, [parts, stacks]),
+    told.length > 0 || at ? legend(told, at) : h("p", { class: "note" }, t("kpi.none")),
   ];
 }
 
-function legend(entries) {
-  return h("ul", { class: "legend" }, entries.map((one) =>
+function legend(entries, at) {
+  return h("ul", { class: "legend" }, at && h("li", { class: "when", "data-key": "when" }, clock(at.at_ms)), entries.map((one) =>
     h("li", { "data-key": one.name, title: one.title },
       h("span", { class: `swatch ${one.tone}`, "aria-hidden": "true" }),
       h("span", { class: "name" }, one.name), " ",

@@ -36,21 +36,24 @@ export function list(state) {
           h("table", { class: "list nodes" },
             h("thead", {}, h("tr", {}, Object.keys(COLUMNS).map(heading),
               h("th", { scope: "col" }, t("n.idle")), h("th", { scope: "col" }, t("n.act")))),
-            h("tbody", {}, fits.map(row)))),
+            h("tbody", {}, fits.map((node) => row(node, several(state)))))),
     data.next && h("button", { type: "button", class: "more", "data-do": "more" }, t("nodes.next")))];
 }
 
-function row(node) {
+// Whose connection a node has is worth a word only where there is a choice.
+const several = (state) => (state.stats?.snapshot?.instances.length ?? 1) > 1;
+
+function row(node, ofSeveral) {
   return h("tr", { "data-key": node.node_id, "data-node": node.node_id, "data-state": node.state },
     h("th", { scope: "row" }, h("a", { href: `#/nodes/${encodeURIComponent(node.node_id)}` }, node.node_id),
-      node.instance && h("span", { class: "note" }, " ", t("n.on", { instance: node.instance }))),
-    h("td", {}, stateOf(node)),
-    h("td", { class: "load" }, load(node)),
-    h("td", { class: "langs" }, langs(node).join(" ")),
-    h("td", {}, breaker(node)),
-    h("td", { class: "num" }, node.latency_ms === undefined ? "–" : span(node.latency_ms)),
-    h("td", { class: "num" }, `${number(node.done)} / ${number(node.failed)}`),
-    h("td", { class: "why" }, node.why_idle.map(idle).join("; ")),
+      ofSeveral && h("span", { class: "note" }, " ", t("n.on", { instance: node.instance }))),
+    h("td", { "data-label": t("n.state") }, stateOf(node)),
+    h("td", { class: "load", "data-label": t("n.load") }, load(node)),
+    h("td", { class: "langs", "data-label": t("n.langs") }, langs(node).join(" ")),
+    h("td", { "data-label": t("n.breaker") }, breaker(node)),
+    h("td", { class: "num", "data-label": t("n.latency") }, node.latency_ms === undefined ? "–" : span(node.latency_ms)),
+    h("td", { class: "num", "data-label": t("n.done") }, `${number(node.done)} / ${number(node.failed)}`),
+    h("td", { class: "why", "data-label": t("n.idle") }, node.why_idle.map(idle).join("; ")),
     h("td", { class: "acts" }, buttons(node, false)));
 }
 
@@ -94,7 +97,7 @@ export function one(state) {
     ["d.instance", data.instance], ["d.version", detail.version], ["d.platform", detail.platform],
     ["d.cpu", percent(detail.cpu_percent)], ["d.gpu", percent(detail.gpu_percent)], ["d.mem", percent(detail.mem_percent)],
     ["d.error", detail.last_error], ["d.models", data.missing_models.join(", ")], ["d.supports", data.supports.join(", ")],
-    ["d.epoch", data.epoch],
+    ["d.hardware", hardware(detail.hardware)],
   ];
   return [back, h("section", { class: "card", "data-key": `node-${id}`, "data-node": id, "data-state": data.state },
     h("div", { class: "head" }, h("h2", { class: "id" }, id), stateOf(data), buttons(data, true)),
@@ -116,6 +119,18 @@ export function one(state) {
         t("node.lacks", { what: wish.lacks.map((why) => t(`why.${why}`)).join(", ") })))),
     h("h3", {}, t("node.detail")),
     h("dl", { class: "facts" }, facts.filter(([, value]) => value || value === 0).map(([name, value]) => fact(t(name), String(value)))))];
+}
+
+// What a node says of its machine is its own word: only what is known of it is shown.
+function hardware(said) {
+  if (!said || typeof said !== "object") return null;
+  const gpus = Array.isArray(said.gpus) ? said.gpus : [];
+  const size = (gb) => (Number.isFinite(gb) ? ` (${number(gb)} GB)` : "");
+  return [
+    ...gpus.slice(0, 8).map((gpu) => `${gpu?.name ?? "GPU"}${size(gpu?.memory_gb)}`),
+    Number.isFinite(said.cpu_cores) && `${number(said.cpu_cores)} CPU`,
+    Number.isFinite(said.memory_gb) && `${number(said.memory_gb)} GB RAM`,
+  ].filter(Boolean).join(", ");
 }
 
 const percent = (value) => (value === undefined ? null : `${number(value)} %`);

@@ -92,6 +92,8 @@ function figures(snapshot, points) {
     tile("sessions", number(work.sessions), t("kpi.sessions.sub", { n: number(work.connected) })));
 }
 
+const RANGES_MIN = [5, 30];
+
 const TONES = {
   ok: "t-ok", empty: "t-calm", JOB_CANCELLED: "t-grey", ALL_NODES_BUSY: "t-busy", JOB_TIMEOUT: "t-late",
   NO_CAPABLE_NODE: "t-none", SCHEDULER_DEPENDENCY_DOWN: "t-store",
@@ -100,6 +102,7 @@ const TONES = {
 function charts(state, snapshot) {
   const points = state.points;
   const gap = snapshot.interval_ms * 4;
+  const { range, probe } = state.chart;
   const codes = [...new Set(points.flatMap((point) => Object.keys(point.ended)))];
   const order = [...Object.keys(TONES), ...codes.filter((code) => !TONES[code]).sort()];
   const stack = order.filter((code) => codes.includes(code))
@@ -108,9 +111,12 @@ function charts(state, snapshot) {
   const quantile = (name, key, tone) => ({ code: key, name, tone, of: (p) => (p.latency[kind].count > 0 ? p.latency[kind][key] : null) });
   return h("section", { class: "charts", "data-key": "charts", "aria-label": t("charts") },
     h("figure", { class: "card", "data-key": "rate", "data-chart": "rate" },
-      h("figcaption", {}, h("h2", {}, t("chart.rate"))),
+      h("figcaption", {}, h("h2", {}, t("chart.rate")),
+        h("div", { class: "choice", role: "group", "aria-label": t("chart.range") },
+          RANGES_MIN.map((minutes) => h("button", { type: "button", "data-do": "range", "data-minutes": minutes, "aria-pressed": String(minutes * 60000 === range) },
+            t("chart.minutes", { n: minutes }))))),
       lines(points, [{ code: "rate", name: t("series.rate"), tone: "t-ok", area: true, of: (p) => p.ended_per_s }],
-        { label: t("chart.rate"), write: number, gap })),
+        { label: t("chart.rate"), write: number, gap, range, probe })),
     h("figure", { class: "card", "data-key": "latency", "data-chart": "latency" },
       h("figcaption", {}, h("h2", {}, t("chart.latency")),
         h("div", { class: "choice", role: "group", "aria-label": t("latency.of") },
@@ -119,10 +125,10 @@ function charts(state, snapshot) {
               t(`latency.${one}`))))),
       lines(points, [
         quantile("p50", "p50_ms", "t-ok"), quantile("p95", "p95_ms", "t-busy"), quantile("p99", "p99_ms", "t-late"),
-      ], { label: t("chart.latency"), write: span, gap })),
+      ], { label: t("chart.latency"), write: span, gap, range, probe })),
     h("figure", { class: "card", "data-key": "endings", "data-chart": "endings" },
       h("figcaption", {}, h("h2", {}, t("chart.endings"))),
-      bars(points, stack, { label: t("chart.endings"), gap })));
+      bars(points, stack, { label: t("chart.endings"), gap, range, probe })));
 }
 
 const SIGNS = { good: "●", tight: "◐", full: "○", starved: "▲", unserved: "∅" };

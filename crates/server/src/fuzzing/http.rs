@@ -28,7 +28,7 @@ pub(super) fn node(data: &[u8]) {
     let Some(mut report) = answered(parse::<NodeReport>(data)) else { return };
     let mut abilities = Abilities::default();
     answered(report.health());
-    answered(report.endpoint());
+    answered(report.endpoint([127, 0, 0, 1].into(), &[]));
     answered(report.abilities(&mut abilities));
     answered(abilities.declaration(1));
     answered(report.running());

@@ -32,9 +32,7 @@ fn rules() -> Rules {
         node_life_s: 900,
         admin_life_s: 900,
         leeway_s: 5,
-        origins: Default::default(),
-        node_certs: false,
-        peer_certs: false,
+        ..Rules::default()
     }
 }
 

@@ -15,7 +15,7 @@ use super::guard::of_tenant;
 use super::query::{Segment, named};
 use crate::identity::Caller;
 
-refusals!(KeepRefusals: InvalidMessage, MessageTooLarge);
+refusals!(KeepRefusals: InvalidMessage, MessageTooLarge, QuotaExceeded);
 refusals!(FetchRefusals: InvalidMessage, NotFound);
 
 /// A reference to audio that was handed in.

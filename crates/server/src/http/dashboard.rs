@@ -32,7 +32,7 @@ static FILES: [File; 11] = files! {
 
 static TAG: LazyLock<HeaderValue> = LazyLock::new(|| tag(&FILES));
 
-/// Whoever opens the door without knowing what is behind it.
+/// Whoever opens the door without knowing what is behind it, or by the name of an older page.
 pub(crate) async fn root() -> Redirect {
     Redirect::temporary("/dashboard")
 }

@@ -10,7 +10,7 @@ use axum::{Extension, Json};
 use lingua_core::JobId;
 use lingua_core::job::JobState;
 use lingua_core::outcome::Code;
-use lingua_engine::dispatch::Job;
+use lingua_engine::dispatch::{Job, Submitted};
 use lingua_engine::job::Refusal;
 use lingua_engine::trace::Context;
 use lingua_engine::{Engine, Readiness};
@@ -28,7 +28,7 @@ use crate::wire::http::job::JobBody;
 const LOOK: Duration = Duration::from_millis(50);
 
 refusals!(Refusals: InvalidMessage, MessageTooLarge, InvalidLanguage, NotFound, Conflict,
-    JobCancelled, NoCapableNode, PreferredNodeNotCapable, AllNodesBusy, PreferredNodeBusy,
+    RateLimited, QuotaExceeded, JobCancelled, NoCapableNode, PreferredNodeNotCapable, AllNodesBusy, PreferredNodeBusy,
     ModelNotAvailable, JobTimeout, Draining, SchedulerDependencyDown, InternalError);
 
 /// Hand in one utterance
@@ -59,19 +59,22 @@ pub(crate) async fn f2f(
     let (request, wait) = (order.request.clone(), order.wait);
     let mut spec = order.job(tenant.clone(), audio, engine.chance());
     spec.trace = traceparent(&headers);
-    if let Some(request) = &request {
-        let claim = engine.jobs.claim_request(&tenant, request, spec.id);
-        let (claimed, known) =
-            futures_util::future::join(claim, engine.jobs.record(&spec.id)).await;
-        claimed?;
-        if let Some(record) = known?.filter(|_| engine.jobs.job(&spec.id).is_none()) {
-            return elsewhere(&engine, spec.id, record, wait).await.map(Json);
+    let submitted = match &request {
+        Some(request) => engine.jobs.submit_request(spec, request).await?,
+        None => Submitted::Here(engine.jobs.submit(spec)?),
+    };
+    let job = match submitted {
+        Submitted::Here(job) => job,
+        Submitted::Elsewhere(id, record) => {
+            return elsewhere(&engine, id, record, wait).await.map(Json);
         }
-    }
-    let job = engine.jobs.submit(spec)?;
+    };
     let dispatched = job.dispatched().await;
     if let Some(record) = job.elsewhere() {
         return elsewhere(&engine, job.id, record, wait).await.map(Json);
+    }
+    if let (Err(_), Some(request)) = (&dispatched, &request) {
+        engine.jobs.release_request(&tenant, request, job.id).await;
     }
     dispatched?;
     Ok(Json(answer(&job, wait.map(|wait| wait.saturating_sub(began.elapsed()))).await?))

@@ -1,10 +1,8 @@
 //! Who may call what: asked before a handler is.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -167,45 +165,6 @@ fn challenge(refusal: Refusal) -> Response {
         answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     answer
-}
-
-impl Gate {
-    /// Refuses what a page of another site makes a browser send. Whoever is no browser says nothing of
-    /// where they come from, and needs a token all the same.
-    fn may_come_from(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let forbidden = || {
-            let detail =
-                "pages of other sites may not call this; identity.origins names those that may";
-            Err(Refusal::new(Code::Forbidden, detail).because("other_site"))
-        };
-        let Some(origin) = headers.get(header::ORIGIN) else {
-            // Simple requests of other sites come without one.
-            let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
-            return match site {
-                Some(b"cross-site" | b"same-site") => forbidden(),
-                _ => Ok(()),
-            };
-        };
-        let Ok(origin) = origin.to_str() else { return forbidden() };
-        if self.allows_origin(origin) {
-            return Ok(());
-        }
-        let Some(page) = origin.split_once("://").and_then(|(_, page)| page.parse().ok()) else {
-            return forbidden();
-        };
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()?.parse().ok());
-        let page: Authority = page;
-        let own =
-            host.is_some_and(|host: Authority| host.as_str().eq_ignore_ascii_case(page.as_str()));
-        // Where nobody is asked for a token, a name that somebody made point at this machine must not
-        // do: then the page has to be this machine's by its address.
-        if own && (!self.is_open() || is_this_machine(page.host())) { Ok(()) } else { forbidden() }
-    }
-}
-
-fn is_this_machine(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
 }
 
 /// What is asked of one tenant's caller and cannot be without a tenant.

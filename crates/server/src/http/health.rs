@@ -2,6 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
 use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
 use lingua_engine::{Engine, Readiness};
@@ -28,17 +30,33 @@ pub(crate) struct Health {
 pub(crate) struct Ready {
     /// Always true; otherwise there is a refusal.
     ready: bool,
-    /// Where state is kept.
+    /// What kind of store keeps the state: `embedded` or `redis`.
     #[schema(example = "embedded")]
-    store: String,
+    store: &'static str,
 }
 
 /// Is the process alive?
 ///
-/// Says nothing about its store.
-#[utoipa::path(get, path = "/health", tag = "probes", responses((status = 200, body = Health)))]
-pub(crate) async fn health() -> Json<Health> {
-    Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
+/// Says nothing about its store. Who does not ask for JSON is told `OK` as text, as probes of the older scheduler
+/// expect it.
+#[utoipa::path(
+    get, path = "/health", tag = "probes",
+    responses((status = 200, content((Health = "application/json"), (String = "text/plain", example = "OK"))))
+)]
+pub(crate) async fn health(headers: HeaderMap) -> Response {
+    match wants_json(&headers) {
+        true => Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") }).into_response(),
+        false => "OK".into_response(),
+    }
+}
+
+/// `Accept` names JSON. What takes everything does not ask for it.
+fn wants_json(headers: &HeaderMap) -> bool {
+    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepts.flat_map(|value| value.split(',')).any(|kind| {
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("application/json")
+    })
 }
 
 /// Can it take work?
@@ -51,7 +69,10 @@ pub(crate) async fn health() -> Json<Health> {
 pub(crate) async fn ready(State(engine): State<Engine>) -> Answer<Json<Ready>> {
     match engine.readiness() {
         Readiness::Ready => {
-            Ok(Json(Ready { ready: true, store: engine.store().description.to_string() }))
+            // Where the store is, is nothing for strangers.
+            let embedded = engine.store().description.starts_with("embedded");
+            let store = if embedded { "embedded" } else { "redis" };
+            Ok(Json(Ready { ready: true, store }))
         }
         Readiness::Draining => {
             Err(refused(Code::Draining, "this instance is stopping; use another one"))

@@ -35,7 +35,7 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 refusals!(ViewRefusals: InvalidMessage, NotFound, SchedulerDependencyDown);
 refusals!(CancelRefusals: InvalidMessage, NotFound, Conflict, SchedulerDependencyDown);
 refusals!(WordRefusals: InvalidMessage, MessageTooLarge, Forbidden, NotFound, StaleAttempt,
-    SchedulerDependencyDown);
+    RateLimited, SchedulerDependencyDown);
 
 /// Ask how a job stands
 ///
@@ -204,13 +204,15 @@ pub(crate) async fn fail(
 
 /// Passes a node's word on.
 async fn hear(engine: &Engine, caller: &Caller, said: Said) -> Answer<Json<Done>> {
-    let Said { node, attempt, word } = said;
+    let Said { node, attempt, mut word } = said;
     caller.is_node(node.as_str())?;
     let Some(connection) = engine.nodes.connection(&node) else {
         return Err(Refused(Refusal::new(Code::NotFound, "register again")));
     };
+    word.job = engine.nodes.name_of(&connection, word.job);
     let job = word.job;
     if engine.nodes.job_word(&connection, word) == Heard::Stale {
+        engine.nodes.may_look_up(&connection)?;
         engine.jobs.past_word(job, &node, attempt).await?;
     }
     Ok(Json(DONE))

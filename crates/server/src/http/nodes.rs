@@ -4,7 +4,7 @@
 mod push;
 mod table;
 
-pub(crate) use push::Endpoints;
+pub(crate) use push::{Endpoints, FROM_SCHEDULER};
 pub(crate) use table::HttpNodes;
 
 use std::sync::Arc;
@@ -29,6 +29,7 @@ use super::body::{self, NODE_BODY_BYTES};
 use super::error::{Answer, method_not_allowed, refusals, refused};
 use super::query::{Params, Segment, named};
 use crate::identity::Caller;
+use crate::listener::Peer;
 use crate::wire::capability::Abilities;
 use crate::wire::http::node::{NodeReport, Registered};
 use crate::wire::http::{DONE, Done};
@@ -38,9 +39,9 @@ use table::{HttpNode, SUPPORTS};
 const INBOX: usize = 256;
 
 refusals!(RegisterRefusals: InvalidMessage, MessageTooLarge, InvalidCapability, Forbidden,
-    NodeIdConflict, QuotaExceeded, Draining, SchedulerDependencyDown);
+    NodeIdConflict, RateLimited, QuotaExceeded, Draining, SchedulerDependencyDown);
 refusals!(HeartbeatRefusals: InvalidMessage, MessageTooLarge, InvalidCapability, NotFound,
-    Forbidden);
+    Forbidden, RateLimited);
 refusals!(NextRefusals: InvalidMessage, NotFound, Conflict, Forbidden);
 
 /// Register a node
@@ -53,13 +54,14 @@ refusals!(NextRefusals: InvalidMessage, NotFound, Conflict, Forbidden);
 pub(crate) async fn register(
     State(door): State<Door>,
     Extension(caller): Extension<Caller>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     body: Body,
 ) -> Answer<Json<Registered>> {
     let mut report: NodeReport = body::json(&headers, body, NODE_BODY_BYTES).await?;
     caller.is_node(report.node_id.as_str())?;
     let engine = &door.engine;
-    let endpoint = report.endpoint()?;
+    let endpoint = report.endpoint(peer.address, &door.listeners)?;
     let health = report.health()?.unwrap_or(Health::Ready);
     let mut abilities = Abilities::default();
     report.abilities(&mut abilities)?;

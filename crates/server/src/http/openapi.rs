@@ -1,5 +1,6 @@
 //! The description of this door, made from its code.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use axum::http::header;
@@ -48,6 +49,7 @@ static TEXT: LazyLock<String> =
     LazyLock::new(|| match serde_json::to_value(Description::openapi()) {
         Ok(mut described) => {
             add_guards(&mut described);
+            add_descriptions(&mut described);
             described.to_string()
         }
         Err(error) => format!("{{\"error\":\"{error}\"}}"),
@@ -60,12 +62,16 @@ fn add_guards(described: &mut Value) {
         "description": "Needed where the scheduler has keys; see `lingua token`."
     });
     for (method, path, who) in super::calls() {
-        let item = described["paths"].get_mut(path).filter(|_| who != "everybody");
+        let item = described["paths"].get_mut(path);
         let Some(call) = item.and_then(|item| item.get_mut(method.to_lowercase())) else {
             continue;
         };
-        call["security"] = json!([{ "token": [] }, {}]);
-        for code in [Code::Unauthorized, Code::Forbidden] {
+        let mut codes = vec![Code::MisdirectedRequest];
+        if who != "everybody" {
+            call["security"] = json!([{ "token": [] }, {}]);
+            codes.extend([Code::Unauthorized, Code::Forbidden]);
+        }
+        for code in codes {
             let answer = &mut call["responses"][code.http_status().to_string()];
             // The call may have other reasons for the same status.
             let others = answer["description"].as_str().filter(|codes| *codes != code.as_str());
@@ -80,6 +86,44 @@ fn add_guards(described: &mut Value) {
     }
 }
 
+/// Every answer needs a description: one without is described as its body is.
+fn add_descriptions(described: &mut Value) {
+    let bodies = described["components"]["schemas"].clone();
+    let calls = described["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut());
+    let calls = calls.filter_map(Value::as_object_mut).flat_map(|item| item.values_mut());
+    let answers = calls.filter_map(|call| call["responses"].as_object_mut());
+    for answer in answers.flat_map(|answers| answers.values_mut()) {
+        if answer["description"].is_string() {
+            continue;
+        }
+        let body = answer["content"]["application/json"]["schema"]["$ref"].as_str();
+        let name = body.and_then(|body| body.rsplit('/').next()).unwrap_or_default();
+        let text = bodies[name]["description"].as_str().and_then(|text| text.lines().next());
+        answer["description"] = json!(text.unwrap_or("The answer."));
+    }
+}
+
+/// The query parameters of each call, by method and path.
+static PARAMETERS: LazyLock<HashMap<(String, String), BTreeSet<String>>> = LazyLock::new(|| {
+    let described: Value = serde_json::from_str(&TEXT).unwrap_or_default();
+    let mut known = HashMap::new();
+    for (path, item) in described["paths"].as_object().into_iter().flatten() {
+        for (method, call) in item.as_object().into_iter().flatten() {
+            let all = call["parameters"].as_array().into_iter().flatten();
+            let names =
+                all.filter(|one| one["in"] == "query").filter_map(|one| one["name"].as_str());
+            let names = names.map(str::to_owned).collect();
+            known.insert((method.to_uppercase(), path.clone()), names);
+        }
+    }
+    known
+});
+
+/// The query parameters that a call takes; `None` of one that is not described here.
+pub(crate) fn parameters(method: &str, path: &str) -> Option<&'static BTreeSet<String>> {
+    PARAMETERS.get(&(method.to_owned(), path.to_owned()))
+}
+
 /// Read this description
 #[utoipa::path(
     get, path = "/openapi.json", tag = "probes",
@@ -91,13 +135,36 @@ pub(crate) async fn openapi() -> Response {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
+    use crate::http::LEAD_THERE;
 
     fn routes() -> BTreeSet<(String, String)> {
         let routes = crate::http::calls().into_iter();
         routes.map(|(method, path, _)| (path.to_owned(), method.to_lowercase())).collect()
+    }
+
+    #[test]
+    fn every_answer_has_a_description() {
+        let described: Value = serde_json::from_str(&TEXT).unwrap();
+        let mut answers = 0;
+        for (path, item) in described["paths"].as_object().unwrap() {
+            for (method, call) in item.as_object().unwrap() {
+                for (status, answer) in call["responses"].as_object().unwrap() {
+                    let text = answer["description"].as_str().unwrap_or_default();
+                    assert!(!text.is_empty(), "{method} {path} {status}");
+                    answers += 1;
+                }
+            }
+        }
+        assert!(answers > 100, "{answers}");
+    }
+
+    #[test]
+    fn the_parameters_of_a_call_are_known() {
+        let names = parameters("GET", "/api/v1/nodes").unwrap();
+        assert_eq!(names.iter().map(String::as_str).collect::<Vec<_>>(), ["after", "limit"]);
+        assert!(parameters("GET", "/api/v1/nodes/{id}").is_none_or(BTreeSet::is_empty));
+        assert_eq!(parameters("GET", "/internal/v1/sessions"), None);
     }
 
     #[test]
@@ -115,7 +182,8 @@ mod tests {
             .into_iter()
             .filter(|(path, _)| {
                 let others = ["/ws/", "/internal/", "/dashboard", "/talk"];
-                path != "/" && !others.iter().any(|other| path.starts_with(other))
+                !LEAD_THERE.contains(&path.as_str())
+                    && !others.iter().any(|other| path.starts_with(other))
             })
             .collect();
         assert_eq!(described, routes);

@@ -1,17 +1,18 @@
-//! What stands behind the question mark. Unknown names are ignored, an empty value is as good as
-//! none, and a wrong one is refused with its name.
+//! Query parameters. One that the call does not have is refused, with those that it has; an empty value
+//! is as good as none, and a wrong one is refused with its name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
 use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequestParts, Path, Query};
+use axum::extract::{FromRequestParts, MatchedPath, Path, Query};
 use axum::http::request::Parts;
 
 use super::error::{Answer, Refused};
+use super::openapi;
 use crate::wire::http::{MAX_WAIT_MS, invalid, within, wrong};
 
 /// The parameters of a call.
@@ -24,6 +25,13 @@ impl<S: Sync> FromRequestParts<S> for Params {
         let Ok(Query(pairs)) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri) else {
             return Ok(Params(Err("the query is not name=value&…".to_owned())));
         };
+        let path = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+        let known = path.and_then(|path| openapi::parameters(parts.method.as_str(), path));
+        let unknown =
+            pairs.iter().find(|(name, _)| known.is_some_and(|names| !names.contains(name)));
+        if let (Some((name, _)), Some(known)) = (unknown, known) {
+            return Ok(Params(Err(no_such(name, known))));
+        }
         let mut params = HashMap::new();
         for (name, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {
             if params.contains_key(&name) {
@@ -33,6 +41,12 @@ impl<S: Sync> FromRequestParts<S> for Params {
         }
         Ok(Params(Ok(params)))
     }
+}
+
+fn no_such(name: &str, known: &BTreeSet<String>) -> String {
+    let name: String = name.chars().take(64).collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    format!("{name:?}: is no parameter of this call; it takes {}", known.join(", "))
 }
 
 impl Params {

@@ -22,7 +22,8 @@ const BODY_BYTES: usize = 4 << 10;
 
 refusals!(Refusals: InvalidMessage, MessageTooLarge, QuotaExceeded, SchedulerDependencyDown);
 
-/// Which tokens: one by its `jti`, or all of a subject that were made until now.
+/// Which tokens: one by its `jti`, or all of a subject that are good now. Newer ones of the subject are good if their
+/// `nbf` is more than `identity.leeway_s` from now.
 #[derive(Debug, Deserialize, ToSchema)]
 pub(crate) struct Revocation {
     /// The token's own name.
@@ -62,7 +63,7 @@ pub(crate) async fn revoke(
     let mark = match (revocation.jti, revocation.role, revocation.subject) {
         (Some(jti), None, None) if is_plain(&jti) => format!("jti:{jti}"),
         (None, Some(role), Some(subject)) if is_plain(&subject) => {
-            format!("sub:{}:{subject}:{now_s}", role.as_str())
+            door.gate.mark_of_subject(role, &subject, now_s)
         }
         _ => {
             let wrong = "say jti, or role and subject; names are 1 to 64 letters, digits and ._@-";

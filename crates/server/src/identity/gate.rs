@@ -1,6 +1,7 @@
 //! Whether a token is good, here and now.
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
@@ -15,6 +16,7 @@ use super::sockets::Sockets;
 use super::{Caller, Keys};
 use crate::audit::{self, Audit};
 use crate::config::Config;
+use crate::site::{Host, Origin, OwnHosts};
 use crate::tls::Certified;
 
 /// Characters of a token; ours have some 400.
@@ -38,7 +40,11 @@ pub(crate) struct Rules {
     /// Other instances without a certificate are, too.
     pub(crate) peer_certs: bool,
     /// Of pages that may call, beside our own.
-    pub(crate) origins: HashSet<String>,
+    pub(crate) origins: HashSet<Origin>,
+    /// What this scheduler may be called.
+    pub(crate) own_hosts: OwnHosts,
+    /// That is checked although tokens are asked for.
+    pub(crate) checks_hosts: bool,
 }
 
 impl Rules {
@@ -56,7 +62,9 @@ impl Rules {
             leeway_s: identity.leeway_s,
             node_certs: config.tls.require_node_cert,
             peer_certs: config.tls.peer_ca_file.is_some(),
-            origins: identity.origins.iter().cloned().collect(),
+            origins: identity.origins.iter().filter_map(|text| Origin::parse(text)).collect(),
+            own_hosts: own_hosts(config),
+            checks_hosts: !identity.hosts.is_empty(),
         })
     }
 
@@ -69,6 +77,15 @@ impl Rules {
     }
 }
 
+/// The names of the configuration, and the one by which other instances call this one.
+fn own_hosts(config: &Config) -> OwnHosts {
+    let listens = [Some(config.main.listen), config.main.admin_listen];
+    let listens = listens.into_iter().flatten().map(|address| address.ip());
+    let advertised = config.main.advertise.as_deref().and_then(Origin::parse);
+    let named = config.identity.hosts.iter().filter_map(|text| Host::parse(text));
+    OwnHosts::new(listens, named.chain(advertised.map(Origin::into_host)))
+}
+
 /// Decides who comes in.
 pub(crate) struct Gate {
     rules: RwLock<Arc<Rules>>,
@@ -78,6 +95,8 @@ pub(crate) struct Gate {
     pub(super) remembered: Mutex<Remembered>,
     pub(super) sockets: Sockets,
     audit: OnceLock<Audit>,
+    /// What was turned away by its origin or host, so that each is logged once.
+    pub(super) strangers: Mutex<HashSet<String>>,
 }
 
 /// What is no longer good although it has not expired.
@@ -97,12 +116,13 @@ impl Gate {
             remembered: Mutex::default(),
             sockets: Sockets::default(),
             audit: OnceLock::new(),
+            strangers: Mutex::default(),
         })
     }
 
-    /// One through which everybody may go.
-    pub(crate) fn open() -> Arc<Self> {
-        Gate::new(Rules::default())
+    /// One through which everybody may go, of a scheduler that listens there.
+    pub(crate) fn open(listens: Option<IpAddr>) -> Arc<Self> {
+        Gate::new(Rules { own_hosts: OwnHosts::new(listens, []), ..Rules::default() })
     }
 
     /// Nobody is asked who they are.
@@ -125,11 +145,6 @@ impl Gate {
     pub(crate) fn whose(&self, token: Option<&str>) -> Caller {
         let known = token.and_then(|token| self.seen.lock().get(token).cloned());
         known.map_or(Caller::Anyone, Caller::Known)
-    }
-
-    /// Whether pages of this origin may call.
-    pub(crate) fn allows_origin(&self, origin: &str) -> bool {
-        self.rules.read().origins.contains(origin)
     }
 
     /// From now on these rules hold. Who is inside by a key that is gone has to leave.
@@ -286,6 +301,10 @@ fn verify(rules: &Rules, token: &str) -> Result<Credential, &'static str> {
         return Err("too_long");
     }
     let header = decode_header(token).map_err(|_| "garbage")?;
+    // Whatever it names must be understood (RFC 7515 4.1.11), and nothing is.
+    if header.crit.is_some() {
+        return Err("critical_header");
+    }
     let key = header.kid.as_deref().and_then(|kid| rules.keys.get(kid)).ok_or("unknown_key")?;
     let mut validation = Validation::new(Algorithm::EdDSA);
     // Times are checked by our own clock, and again for as long as somebody is inside.

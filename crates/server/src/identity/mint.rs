@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, Header, encode};
 use lingua_engine::chance::Chance;
-use ring::rand::SystemRandom;
+use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::Value;
 
@@ -74,14 +74,20 @@ pub(crate) fn claims_of(token: &str) -> Option<Value> {
     Some(all)
 }
 
+/// What stands before the 32 bytes of an Ed25519 private key (RFC 8410): PKCS#8 of the first version, without
+/// the public key behind it. openssl and the libraries of other languages read no newer one.
+const PKCS8_PREFIX: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
+
 /// A new pair of keys as PEM: the private one and the public one.
 pub(crate) fn make_key() -> Result<(String, String), String> {
-    let random = SystemRandom::new();
-    let private = Ed25519KeyPair::generate_pkcs8(&random).map_err(|_| "no randomness")?;
-    let pair =
-        Ed25519KeyPair::from_pkcs8(private.as_ref()).map_err(|_| "the key cannot be read")?;
+    let mut seed = [0; 32];
+    SystemRandom::new().fill(&mut seed).map_err(|_| "no randomness")?;
+    let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| "the key cannot be made")?;
+    let private = [&PKCS8_PREFIX[..], &seed].concat();
     let public = [&SPKI_PREFIX[..], pair.public_key().as_ref()].concat();
-    Ok((pem("PRIVATE KEY", private.as_ref()), pem("PUBLIC KEY", &public)))
+    Ok((pem("PRIVATE KEY", &private), pem("PUBLIC KEY", &public)))
 }
 
 fn pem(kind: &str, der: &[u8]) -> String {

@@ -75,6 +75,13 @@ impl Gate {
         Duration::from_secs(longest.into_iter().max().unwrap_or_default() + BEYOND_S)
     }
 
+    /// The mark that revokes all tokens of a subject that are good at this moment. One whose `nbf` lies
+    /// ahead by no more than clocks may differ is among them.
+    pub(crate) fn mark_of_subject(&self, role: Role, subject: &str, now_s: u64) -> String {
+        let until = now_s.saturating_add(self.rules().leeway_s);
+        format!("sub:{}:{subject}:{until}", role.as_str())
+    }
+
     /// Takes over the store's list, without forgetting what the store may have lost; what it has to be
     /// told again.
     pub(crate) fn follow(&self, listed: &[Name], now_s: u64) -> Vec<(Name, Duration)> {

@@ -3,6 +3,8 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lingua_store::once::Name;
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -118,7 +120,7 @@ fn a_good_token_says_who_somebody_is() {
 fn without_a_token_nobody_is_let_in_and_without_keys_everybody() {
     let place = Place::new();
     assert_eq!(place.gate.caller(None, NOW).unwrap_err().code, Code::Unauthorized);
-    let open = Gate::open();
+    let open = Gate::open(None);
     assert!(open.is_open());
     assert!(matches!(open.caller(None, NOW), Ok(Caller::Anyone)));
     assert!(matches!(open.caller(Some("anything"), NOW), Ok(Caller::Anyone)));
@@ -127,7 +129,7 @@ fn without_a_token_nobody_is_let_in_and_without_keys_everybody() {
 #[test]
 fn a_token_that_is_not_exactly_right_is_refused() {
     type Change = fn(&mut Value, &mut Value);
-    let wrong: [(&str, Change); 32] = [
+    let wrong: [(&str, Change); 34] = [
         ("no exp", |_, c| drop(c.as_object_mut().unwrap().remove("exp"))),
         ("no nbf", |_, c| drop(c.as_object_mut().unwrap().remove("nbf"))),
         ("no aud", |_, c| drop(c.as_object_mut().unwrap().remove("aud"))),
@@ -158,6 +160,8 @@ fn a_token_that_is_not_exactly_right_is_refused() {
         ("no type", |h, _| drop(h.as_object_mut().unwrap().remove("typ"))),
         ("no kid", |h, _| drop(h.as_object_mut().unwrap().remove("kid"))),
         ("a kid that is a path", |h, _| h["kid"] = json!("../one")),
+        ("a critical extension", |h, _| h["crit"] = json!(["exp"])),
+        ("critical, and nothing", |h, _| h["crit"] = json!([])),
         ("alg none", |h, _| h["alg"] = json!("none")),
         ("alg HS256", |h, _| h["alg"] = json!("HS256")),
     ];
@@ -222,6 +226,21 @@ fn a_revoked_token_is_refused_and_so_are_all_of_a_subject() {
     let nonsense = ["jti", "sub:root:a:1", "sub:node:a:x", "a:b:c:d:e"].map(Name::new);
     place.gate.revoke(&nonsense.map(Result::unwrap), NOW);
     assert!(place.gate.caller(Some(&one), NOW).is_ok());
+}
+
+#[test]
+fn a_token_that_begins_in_a_moment_does_not_survive_the_revocation_of_its_subject() {
+    let place = Place::new();
+    let ahead = place.mint(Wish { not_before_s: NOW + 5, ..session() });
+    assert!(place.gate.caller(Some(&ahead), NOW).is_ok(), "clocks differ a little");
+    let mark = place.gate.mark_of_subject(Role::Session, "app-1", NOW);
+    place.gate.revoke(&[Name::new(mark).unwrap()], NOW);
+    for later in [0, 5, 6, 800] {
+        let refusal = place.gate.caller(Some(&ahead), NOW + later).unwrap_err();
+        assert_eq!(refusal.detail, "the token is revoked", "{later} s later");
+    }
+    let newer = place.mint(Wish { not_before_s: NOW + 6, ..session() });
+    assert!(place.gate.caller(Some(&newer), NOW + 6).is_ok());
 }
 
 #[test]
@@ -336,14 +355,64 @@ fn tokens_that_cannot_be_are_not_signed() {
     assert!(Keys::read(&[place.key("one")]).err().unwrap().contains("no public key"));
 }
 
+fn openssl(arguments: &[&str]) -> String {
+    let done = std::process::Command::new("openssl").args(arguments).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// Who signs tokens does so with other programs than this one.
+#[test]
+fn openssl_reads_the_keys_that_are_made_here() {
+    let place = Place::new();
+    let key = place.key("one");
+    let public = openssl(&["pkey", "-in", key.to_str().unwrap(), "-pubout"]);
+    let made = std::fs::read_to_string(place.directory.path().join("one.pub.pem")).unwrap();
+    assert_eq!(public, made);
+    let message = place.directory.path().join("message");
+    std::fs::write(&message, "signed by openssl").unwrap();
+    let (key, message) = (key.to_str().unwrap(), message.to_str().unwrap());
+    let signature = place.directory.path().join("signature");
+    openssl(&[
+        "pkeyutl",
+        "-sign",
+        "-inkey",
+        key,
+        "-rawin",
+        "-in",
+        message,
+        "-out",
+        signature.to_str().unwrap(),
+    ]);
+    let own = keys::sign_for_tests(&place.key("one"), b"signed by openssl");
+    assert_eq!(std::fs::read(signature).unwrap(), own);
+}
+
+/// Files of the older form, with the public key inside.
+#[test]
+fn private_keys_of_the_second_version_are_still_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (key, public) = (directory.path().join("v2.key.pem"), directory.path().join("v2.pub.pem"));
+    let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+    let text = base64::engine::general_purpose::STANDARD.encode(made.as_ref());
+    let pem = format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n");
+    std::fs::write(&key, pem).unwrap();
+    let pair = Ed25519KeyPair::from_pkcs8(made.as_ref()).unwrap();
+    let der = [&keys::SPKI_PREFIX[..], pair.public_key().as_ref()].concat();
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    std::fs::write(
+        &public,
+        format!("-----BEGIN PUBLIC KEY-----\n{text}\n-----END PUBLIC KEY-----\n"),
+    )
+    .unwrap();
+    let gate = Gate::new(rules(&[public]));
+    assert!(gate.caller(Some(&mint(&key, session()).unwrap()), NOW).is_ok());
+}
+
 #[test]
 fn keys_of_openssl_are_taken() {
     let directory = tempfile::tempdir().unwrap();
     let (key, public) = (directory.path().join("o.key.pem"), directory.path().join("o.pub.pem"));
-    let openssl = |arguments: &[&str]| {
-        let done = std::process::Command::new("openssl").args(arguments).output().unwrap();
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    };
     let (key_text, public_text) = (key.to_str().unwrap(), public.to_str().unwrap());
     openssl(&["genpkey", "-algorithm", "ed25519", "-out", key_text]);
     openssl(&["pkey", "-in", key_text, "-pubout", "-out", public_text]);

@@ -34,6 +34,9 @@ let auto = { on: false, side: "a" };
 // The side whose button is down while the microphone is being asked for.
 let pressed = null;
 
+// Who opens the page on the scheduler's own machine can start and make things there; nobody else is told to.
+const isOperator = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+
 const other = (side) => (side === sides.a ? sides.b : sides.a);
 const directionOf = (side) => ({ src: side.language, tgt: other(side).language });
 
@@ -94,11 +97,11 @@ function onResult(result) {
 function onMissing(missing) {
   const from = sideOf(missing);
   const key = `missing.${missing.reason}`;
-  const words = () => (has(key) ? t(key, { pair: pairName(missing.direction) }) : t("missing.other", { why: missing.reason }));
+  const words = (say) => (has(key) ? say(key, { pair: pairName(missing.direction) }) : say("missing.other", { why: missing.reason }));
   from.own("", true);
-  from.trouble(words());
+  from.trouble(words((...said) => from.t(...said)));
   if (from.doing === "translating") from.do("idle");
-  past.add({ ...missing, heard: "", text: "", audio: null, trouble: words });
+  past.add({ ...missing, heard: "", text: "", audio: null, trouble: () => words(t) });
   if (missing.reason === "no_capable_node") look();
   passOn();
 }
@@ -145,7 +148,7 @@ function onEnded({ direction, turn, by }) {
   side.do(turn === null ? "idle" : "translating");
   if (turn !== null) return;
   if (auto.on) return start(sides[auto.side], "silence");
-  if (by === "nothing") side.trouble(t("mic.none"));
+  if (by === "nothing") side.trouble(side.t("mic.none"));
 }
 
 // The other one listens and need not see that the first one does.
@@ -158,7 +161,7 @@ function refuse(side, error) {
   if (auto.on) toggleAuto(false);
   const kind = error instanceof MicrophoneError ? error.trouble : "failed";
   side.do("idle");
-  side.trouble(t(`mic.${kind}`, { why: error.message }));
+  side.trouble(side.t(`mic.${kind}`, { why: error.message }));
 }
 
 microphone.on("ended", (error) => {
@@ -293,10 +296,14 @@ function notice() {
   const box = byId("notice");
   box.hidden = lock !== null || !served.known || unserved.length === 0;
   if (box.hidden) return;
+  const pair = unserved.map(pairName).join(language() === "zh" ? "、" : ", ");
+  box.replaceChildren(...(!served.isEmpty ? [t("no.pair", { pair })] : isOperator ? startANode() : [t("no.nodes")]));
+}
+
+function startANode() {
   const code = document.createElement("code");
   code.textContent = `lingua node --langs ${sides.a.language},${sides.b.language}`;
-  const words = served.isEmpty ? [t("no.nodes"), " ", code] : [t("no.pair", { pair: unserved.map(pairName).join(language() === "zh" ? "、" : ", ") })];
-  box.replaceChildren(...words);
+  return [t("no.nodes.operator"), " ", code];
 }
 
 function banner() {
@@ -315,6 +322,7 @@ function draw() {
   byId("state-text").textContent = t(`state.${change.state}`);
   byId("lock").hidden = lock === null;
   byId("main").hidden = lock !== null;
+  byId("lock-operator").hidden = !isOperator;
   byId("lock-why").textContent = lock ? t(lock) : "";
   for (const button of document.querySelectorAll("[data-do=lang]")) button.setAttribute("aria-pressed", String(button.dataset.value === language()));
   for (const button of document.querySelectorAll("[data-do=theme]")) button.setAttribute("aria-pressed", String(button.dataset.value === document.documentElement.dataset.theme));
@@ -371,7 +379,7 @@ setFlip(kept.get("talk.flip") === "yes");
 for (const side of Object.values(sides)) side.fill(served);
 past.draw();
 draw();
-if (!isSecureContext) for (const side of Object.values(sides)) side.trouble(t("mic.insecure"));
+if (!isSecureContext) for (const side of Object.values(sides)) side.trouble(side.t("mic.insecure"));
 codec = await bestCodec();
 await look();
 converse();

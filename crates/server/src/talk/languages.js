@@ -13,7 +13,7 @@ const SPEAK = {
 
 const RIGHT_TO_LEFT = ["ar", "fa", "he", "ur"];
 
-const base = (code) => code.split("-")[0];
+export const base = (code) => code.split("-")[0];
 
 export const speakWord = (code) => SPEAK[base(code)] ?? t("talk");
 export const textDirection = (code) => (RIGHT_TO_LEFT.includes(base(code)) ? "rtl" : "ltr");

@@ -1,6 +1,6 @@
 // The two halves of the table: what each person sees, and the button that is held, tapped or pressed by a key.
 
-import { fillPicker, nameOf, speakWord, textDirection } from "./languages.js";
+import { base, fillPicker, nameOf, speakWord, textDirection } from "./languages.js";
 import { t, translate } from "./words.js";
 
 // Shorter is a tap: then the turn ends by itself when nobody speaks any more.
@@ -86,19 +86,24 @@ export class Side {
     fillPicker(this.part.language, served, this.language);
   }
 
-  // In the words of the page, and on the button in those of whoever speaks.
+  // The card of whoever holds the page is in the page's language, the one opposite in that of its reader.
+  get words() { return this.name === "a" ? undefined : base(this.language); }
+
+  t(key, values) { return t(key, values, this.words); }
+
+  // On the button stands the word of whoever speaks.
   draw() {
-    translate(this.root);
+    translate(this.root, this.words);
     const { part, language } = this;
-    part.who.textContent = `${t(`side.${this.name}`)}: `;
+    part.who.textContent = `${this.t(`side.${this.name}`)}: `;
     part.verb.textContent = speakWord(language);
     part.verb.lang = language;
     part.talk.setAttribute("aria-label", `${speakWord(language)} (${nameOf(language)})`);
     part.translation.lang = part.own.lang = language;
     part.translation.dir = part.own.dir = textDirection(language);
-    part.translation.dataset.hint = t("hint.other");
-    part.own.dataset.hint = t("hint");
-    part.doing.textContent = this.doing === "idle" ? "" : t(this.doing);
+    part.translation.dataset.hint = this.t("hint.other");
+    part.own.dataset.hint = this.t("hint");
+    part.doing.textContent = this.doing === "idle" ? "" : this.t(this.doing);
     part.talk.setAttribute("aria-pressed", String(this.isOn));
     this.root.dataset.doing = this.doing;
   }

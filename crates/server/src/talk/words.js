@@ -11,7 +11,7 @@ const WORDS = {
     "state.connecting": "Connecting…", "state.open": "Ready", "state.reconnecting": "Reconnecting…", "state.locked": "Token needed", "state.closing": "Ending…", "state.closed": "Ended", "state.idle": "Starting…",
     "banner.lost": "The connection is lost. Go on: what you say is kept and translated when it is back.", "banner.never": "The scheduler does not answer. Trying again…", "banner.closed": "This conversation is over: {why} Reload the page to begin a new one.",
     "again": "Connected again. Nothing was lost.", "again.new": "Connected again, in a new conversation. What was open is said once more.",
-    "no.nodes": "Nobody translates at the moment: no node is connected. Start one, for example:", "no.pair": "Nobody serves {pair} now. Choose other languages, or wait until a node for it is there.",
+    "no.nodes": "Translation is not available at the moment. Please try again soon.", "no.nodes.operator": "No node is connected. Start one, for example:", "no.pair": "Nobody serves {pair} now. Choose other languages, or wait until a node for it is there.",
     "mic.insecure": "Browsers give the microphone only to pages of this machine or over HTTPS. Open this page by https, or as localhost.", "mic.refused": "The microphone is not allowed. Allow it for this page in the browser's settings, then press again.",
     "mic.missing": "There is no microphone. Plug one in, then press again.", "mic.busy": "Another program has the microphone. Close it, then press again.", "mic.failed": "The microphone does not work: {why}", "mic.none": "Nothing was heard. Speak up, or closer to the microphone.",
     "missing.silence_detected": "Nothing was said.", "missing.gap_timeout": "No answer in time. Please say it again.", "missing.no_capable_node": "Nobody serves {pair} now.", "missing.all_nodes_busy": "All translators are busy. Please say it again.",
@@ -19,7 +19,7 @@ const WORDS = {
     "dropped.memory": "Too much waits to be sent: the last words were not kept.", "dropped.stale": "What was said long ago is not said again.", "dropped.scheduler": "The scheduler could not take the last words.", "dropped.closed": "The conversation is over: this was not sent.",
     "busy": "The connection is slow: what you say is sent a little later.", "sound.failed": "The translation could not be played: {why}",
     "past": "What was said", "past.empty": "Nothing yet.", "past.clear": "Clear", "past.replay": "Play again", "past.took": "{time} after the last word", "past.took.note": "Time from the last word to the translation", "past.played": "played",
-    "token.title": "Show a token", "token.label": "Token", "token.go": "Open", "token.how": "Whoever has the signing key makes one, good for a quarter of an hour:", "token.kept": "It stays in the memory of this page, and is gone when you close or reload it.",
+    "token.title": "Access token required", "token.label": "Token", "token.go": "Open", "token.how": "Ask whoever runs this service for a token.", "token.operator": "As the operator, make one with the signing key; it is valid for 15 minutes:", "token.kept": "It stays in the memory of this page, and is gone when you close or reload it.",
     "token.needed": "This scheduler asks who you are before it listens.", "token.wrong": "This token is not good here.", "token.expired": "The token has expired. Show a newer one to go on.", "token.role": "This is a good token, but no speaker's.",
   },
   zh: {
@@ -32,7 +32,7 @@ const WORDS = {
     "state.connecting": "正在连接…", "state.open": "就绪", "state.reconnecting": "正在重新连接…", "state.locked": "需要令牌", "state.closing": "正在结束…", "state.closed": "已结束", "state.idle": "正在启动…",
     "banner.lost": "连接已断开。请继续说：内容会保留，恢复后翻译。", "banner.never": "调度器没有应答，正在重试…", "banner.closed": "对话已结束：{why} 刷新页面可重新开始。",
     "again": "已重新连接，没有丢失内容。", "again.new": "已重新连接，这是新的对话；未完成的内容会再说一次。",
-    "no.nodes": "现在无人翻译：没有节点连接。可以启动一个，例如：", "no.pair": "现在没有节点提供 {pair}。请选择其他语言，或等待节点上线。",
+    "no.nodes": "暂时无法翻译，请稍后再试。", "no.nodes.operator": "没有节点连接。可以启动一个，例如：", "no.pair": "现在没有节点提供 {pair}。请选择其他语言，或等待节点上线。",
     "mic.insecure": "浏览器只允许本机或 HTTPS 页面使用麦克风。请用 https 或 localhost 打开本页。", "mic.refused": "麦克风未被允许。请在浏览器设置中允许本页使用，然后再按一次。",
     "mic.missing": "没有麦克风。请接上后再按一次。", "mic.busy": "麦克风被其他程序占用。请关闭它，然后再按一次。", "mic.failed": "麦克风无法使用：{why}", "mic.none": "没有听到声音。请大声些，或靠近麦克风。",
     "missing.silence_detected": "没有说话。", "missing.gap_timeout": "没有及时得到结果，请再说一次。", "missing.no_capable_node": "现在没有节点提供 {pair}。", "missing.all_nodes_busy": "翻译节点都在忙，请再说一次。",
@@ -40,7 +40,7 @@ const WORDS = {
     "dropped.memory": "等待发送的内容太多，最后的话没有保留。", "dropped.stale": "很久以前说的话不再重复。", "dropped.scheduler": "调度器无法接收最后的话。", "dropped.closed": "对话已结束，这句话没有发送。",
     "busy": "连接较慢，您说的话会稍后发送。", "sound.failed": "译文无法播放：{why}",
     "past": "对话记录", "past.empty": "还没有内容。", "past.clear": "清空", "past.replay": "再放一次", "past.took": "说完后 {time}", "past.took.note": "从最后一个字到译文的时间", "past.played": "已播放",
-    "token.title": "请出示令牌", "token.label": "令牌", "token.go": "打开", "token.how": "由持有签名密钥的人生成，有效期一刻钟：", "token.kept": "令牌只保存在本页内存中，刷新或关闭页面后即消失。",
+    "token.title": "请出示令牌", "token.label": "令牌", "token.go": "打开", "token.how": "请向服务的运营者索取令牌。", "token.operator": "运营者可用签名密钥生成，有效期 15 分钟：", "token.kept": "令牌只保存在本页内存中，刷新或关闭页面后即消失。",
     "token.needed": "调度器需要先确认您的身份。", "token.wrong": "此令牌在这里无效。", "token.expired": "令牌已过期，请出示新的令牌。", "token.role": "令牌有效，但不是说话者的令牌。",
   },
 };
@@ -54,19 +54,20 @@ export function setLanguage(wanted) {
   document.documentElement.lang = lang === "zh" ? "zh-CN" : "en";
 }
 
-export function t(key, values = {}) {
-  const text = WORDS[lang][key] ?? WORDS.en[key] ?? key;
+// In the language of the page, or in another one if there are words in it.
+export function t(key, values = {}, within = lang) {
+  const text = (WORDS[within] ?? WORDS[lang])[key] ?? WORDS.en[key] ?? key;
   return text.replace(/\{(\w+)\}/g, (all, name) => values[name] ?? all);
 }
 
 export const has = (key) => key in WORDS.en;
 
 // Every element that has a word or a label gets it in the language of the page.
-export function translate(root = document) {
-  for (const node of root.querySelectorAll("[data-word]")) node.textContent = t(node.dataset.word);
+export function translate(root = document, within = lang) {
+  for (const node of root.querySelectorAll("[data-word]")) node.textContent = t(node.dataset.word, {}, within);
   for (const node of root.querySelectorAll("[data-label]")) {
-    node.setAttribute("aria-label", t(node.dataset.label));
-    if (node.tagName === "BUTTON") node.title = t(node.dataset.label);
+    node.setAttribute("aria-label", t(node.dataset.label, {}, within));
+    if (node.tagName === "BUTTON") node.title = t(node.dataset.label, {}, within);
   }
 }
 

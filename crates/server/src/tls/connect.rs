@@ -41,6 +41,16 @@ impl Trust {
         Ok(Trust::Fixed(Arc::new(client(Arc::new(roots)).with_no_client_auth())))
     }
 
+    /// Those whose certificates the authorities of this machine signed.
+    pub fn system() -> Result<Self, String> {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if roots.is_empty() {
+            return Err("this machine trusts no authority".to_owned());
+        }
+        Ok(Trust::Fixed(Arc::new(client(Arc::new(roots)).with_no_client_auth())))
+    }
+
     /// How to meet somebody at an address of this scheme; `None` without TLS.
     fn meet(&self, is_https: bool) -> Result<Option<Arc<ClientConfig>>, &'static str> {
         match self {

@@ -44,10 +44,34 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
     let path = error.path().to_string();
     let inner = error.into_inner();
     Err(match inner.classify() {
-        Category::Data if path == "." => without_value(&inner.to_string()),
-        Category::Data => format!("{path}: {}", without_value(&inner.to_string())),
+        Category::Data if path == "." => plain(&inner.to_string()),
+        Category::Data => format!("{path}: {}", plain(&inner.to_string())),
         _ => format!("not a JSON object: {inner}"),
     })
+}
+
+/// What serde says of a wrong value, without the value and without the names of Rust types.
+fn plain(error: &str) -> String {
+    let error = without_value(error);
+    let Some((said, wanted)) = error.split_once(", expected ") else { return error };
+    let end = wanted.find(" at line ").unwrap_or(wanted.len());
+    let (wanted, place) = wanted.split_at(end);
+    let first = wanted.split([' ', '<']).next().unwrap_or_default();
+    let known = match first {
+        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" => "a whole number of 0 or more",
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "struct" | "map" => "an object",
+        "enum" => "one of the documented words",
+        "tuple" => "a list",
+        _ => match wanted {
+            "a boolean" => "true or false",
+            "a sequence" => "a list",
+            "a map" => "an object",
+            other => other,
+        },
+    };
+    format!("{said}, expected {known}{place}")
 }
 
 /// What serde says of a wrong value, without the value: it may be what somebody said, or a token.
@@ -201,11 +225,13 @@ mod tests {
             "a \\\"secret\\\", expected",
         ] {
             let wrong = told(&format!("{{\"seq\": \"{value}\"}}"));
-            assert!(wrong.starts_with("seq: invalid type: string, expected u32"), "{wrong}");
+            let plain = "seq: invalid type: string, expected a whole number of 0 or more at line";
+            assert!(wrong.starts_with(plain), "{wrong}");
             let wrong = told(&format!("{{\"seq\": 1, \"kind\": \"{value}\"}}"));
             assert!(wrong.starts_with("kind: unknown variant, expected `One` or `Two`"), "{wrong}");
         }
         assert!(told("{}").starts_with("missing field `seq`"));
+        assert!(told("7").contains("expected an object"), "{}", told("7"));
     }
 
     proptest! {

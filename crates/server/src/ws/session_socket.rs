@@ -42,7 +42,7 @@ const BYTES_PER_MESSAGE: f64 = 16_384.0;
 const SLOW: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// More than this in line is more than the largest endings of a session that may be open.
+/// Who takes nothing and has more than this in line is let go at the first of the two spans.
 const MAX_UNSENT: usize = 8 << 20;
 
 /// Speaks with a client until its session has taken the line over.
@@ -326,6 +326,11 @@ impl SessionLine {
         }
     }
 
+    /// Whether the client has taken nothing for a while of what waits for it.
+    fn takes_nothing(&mut self) -> bool {
+        self.wire.stalled_since().is_some_and(|since| since + SLOW <= Instant::now())
+    }
+
     fn next_due(&mut self) -> Instant {
         let stalled = self.wire.stalled_since().filter(|_| !self.pressed).map(|at| at + SLOW);
         let dues = [stalled, self.session_due].into_iter().flatten();
@@ -397,7 +402,7 @@ impl Line for SessionLine {
         if session::render(&word, &about, &mut text) {
             self.wire.send(text);
         }
-        if self.wire.line_bytes() > MAX_UNSENT {
+        if self.wire.line_bytes() > MAX_UNSENT && self.takes_nothing() {
             self.ending.get_or_insert(Bye::new(1013, "what is sent is not taken"));
         }
     }

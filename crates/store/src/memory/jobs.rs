@@ -265,6 +265,21 @@ impl JobBook for MemoryStore {
         Ok(bound.copied().unwrap_or(*job))
     }
 
+    async fn release_request(
+        &self,
+        tenant: &TenantId,
+        request: &RequestId,
+        job: &JobId,
+    ) -> Result<()> {
+        let now = self.clock.now();
+        let key = (tenant.clone(), request.clone());
+        let (hash, mut requests) = self.jobs.requests.of(&key);
+        if requests.get(now, hash, &key) == Some(job) {
+            requests.put(now, hash, key, *job, now);
+        }
+        Ok(())
+    }
+
     async fn bind_turn(
         &self,
         session: &SessionKey,

@@ -14,6 +14,7 @@ use super::connection::{Call, Link};
 use super::reply::{Reply, text};
 use super::scripts::{
     DEADLINE_DUE, DEADLINE_WATCH, JOB_ASSIGN, JOB_CREATE, JOB_FINISH, JOB_READ, REQUEST_CLAIM,
+    REQUEST_RELEASE,
 };
 use super::{keys, slots};
 use crate::error::{Error, Result, checked_ms};
@@ -261,6 +262,20 @@ impl JobBook for RedisJobs {
         let mut reply = call.run().await?;
         match reply.word() {
             "job" => reply.parse(),
+            _ => Err(reply.unexpected()),
+        }
+    }
+
+    async fn release_request(
+        &self,
+        tenant: &TenantId,
+        request: &RequestId,
+        job: &JobId,
+    ) -> Result<()> {
+        let keys = [keys::request(tenant, request)];
+        let reply = self.link.call(&REQUEST_RELEASE, keys)?.arg(job.as_str()).run().await?;
+        match reply.word() {
+            "released" | "kept" => Ok(()),
             _ => Err(reply.unexpected()),
         }
     }

@@ -62,6 +62,7 @@ scripts! {
     PRESENCE_WITHDRAW = "presence_withdraw";
     RATE_TAKE = "rate_take";
     REQUEST_CLAIM = "request_claim";
+    REQUEST_RELEASE = "request_release";
     SLOT_COMMIT = "slot_commit";
     SLOT_CONFIRM = "slot_confirm";
     SLOT_REGAIN = "slot_regain";

@@ -1,5 +1,6 @@
 //! What choosing a node and reserving a slot on it cost as the fleet grows.
 
+use lingua_server::say;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -264,14 +265,19 @@ impl FarMemory {
     }
 }
 
-#[allow(clippy::print_stdout, reason = "the report is the result of the command")]
 pub(crate) fn print(lines: &[Line]) {
-    println!(
+    say!(
         "\n{:<8} {:>8} {:>10} {:>18} {:>6} {:>9} {:>6}",
-        "store", "nodes", "choose ns", "choose+reserve ns", "ratio", "fetch ns", "least"
+        "store",
+        "nodes",
+        "choose ns",
+        "choose+reserve ns",
+        "ratio",
+        "fetch ns",
+        "least"
     );
     for line in lines {
-        println!(
+        say!(
             "{:<8} {:>8} {:>10.0} {:>18.0} {:>6.2} {:>9.0} {:>6.2}",
             line.store,
             line.nodes,

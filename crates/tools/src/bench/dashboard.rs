@@ -9,7 +9,9 @@
 //! scheduler has a processor to itself. A low priority is not enough: a thread that has just begun to
 //! run may keep its processor for milliseconds, whoever waits.
 
+use lingua_server::say;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,8 +25,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::dispatch::{connect_nodes, job, read_answer};
-use super::process::{Scheduler, cpu_time, keep_to, only_when_idle};
+use super::caller::{Caller, get, job};
+use super::dispatch::connect_nodes;
+use super::process::{cpu_time, keep_to, only_when_idle, start_scheduler};
 use super::progress::Progress;
 use crate::cli::{BenchDashboard, Failure};
 
@@ -96,7 +99,7 @@ struct Met {
 }
 
 async fn measure(options: &BenchDashboard) -> anyhow::Result<Report> {
-    let scheduler = Scheduler::start("memory")?;
+    let scheduler = start_scheduler("memory").await?;
     let address = scheduler.address();
     let nodes = connect_nodes(options.nodes, 8, &[address]).await?;
     if std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1) {
@@ -153,21 +156,17 @@ fn median(of: &[f64]) -> f64 {
 }
 
 /// Jobs at a steady pace for so long: how long each took, in microseconds.
-async fn phase(address: &str, lasting: Duration) -> anyhow::Result<Histogram<u64>> {
+async fn phase(address: SocketAddr, lasting: Duration) -> anyhow::Result<Histogram<u64>> {
     let over = Arc::new(AtomicBool::new(false));
     let mut callers = JoinSet::new();
     for i in 0..CALLERS {
-        let (over, request, address) =
-            (Arc::clone(&over), job(address, i, 300), address.to_owned());
+        let (over, request) = (Arc::clone(&over), job(address, i, 300));
         callers.spawn(async move {
-            let mut stream = TcpStream::connect(&address).await?;
-            stream.set_nodelay(true)?;
-            let (mut latency, mut answer) = (Histogram::<u64>::new(3)?, Vec::new());
+            let mut caller = Caller::connect(address).await?;
+            let mut latency = Histogram::<u64>::new(3)?;
             while !over.load(Ordering::Relaxed) {
                 let began = Instant::now();
-                stream.write_all(&request).await?;
-                read_answer(&mut stream, &mut answer).await?;
-                if !answer.starts_with(b"HTTP/1.1 200") {
+                if !caller.call(&request).await?.starts_with(b"HTTP/1.1 200") {
                     bail!("a job did not come back");
                 }
                 latency.record(u64::try_from(began.elapsed().as_micros())?)?;
@@ -194,12 +193,11 @@ struct Pages {
 }
 
 impl Pages {
-    fn open(address: &str, count: u32) -> anyhow::Result<Self> {
+    fn open(address: SocketAddr, count: u32) -> anyhow::Result<Self> {
         let (close, closed) = oneshot::channel::<()>();
         let (read, lost) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let pages = Pages { read: Arc::clone(&read), lost: Arc::clone(&lost), _close: close };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let address = address.to_owned();
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         std::thread::spawn(move || {
             let _ = ready.send(only_when_idle());
@@ -207,14 +205,8 @@ impl Pages {
                 let mut all = JoinSet::new();
                 for page in 0..count {
                     let begin = ASK_EVERY * page / count;
-                    all.spawn(counted(
-                        follow(address.clone(), Arc::clone(&read)),
-                        Arc::clone(&lost),
-                    ));
-                    all.spawn(counted(
-                        ask(address.clone(), begin, Arc::clone(&read)),
-                        Arc::clone(&lost),
-                    ));
+                    all.spawn(counted(follow(address, Arc::clone(&read)), Arc::clone(&lost)));
+                    all.spawn(counted(ask(address, begin, Arc::clone(&read)), Arc::clone(&lost)));
                 }
                 let _ = closed.await;
             });
@@ -234,9 +226,9 @@ async fn counted(work: impl Future<Output = anyhow::Result<()>>, lost: Arc<Atomi
     lost.fetch_add(1, Ordering::Relaxed);
 }
 
-async fn follow(address: String, read: Arc<AtomicU64>) -> anyhow::Result<()> {
-    let mut stream = TcpStream::connect(&address).await?;
-    stream.write_all(&get(&address, "/api/v1/events")).await?;
+async fn follow(address: SocketAddr, read: Arc<AtomicU64>) -> anyhow::Result<()> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(&get(address, "/api/v1/events")).await?;
     let mut buffer = vec![0; 16 << 10];
     loop {
         let bytes = stream.read(&mut buffer).await?;
@@ -247,33 +239,30 @@ async fn follow(address: String, read: Arc<AtomicU64>) -> anyhow::Result<()> {
     }
 }
 
-async fn ask(address: String, begin: Duration, read: Arc<AtomicU64>) -> anyhow::Result<()> {
-    let request = get(&address, "/api/v1/nodes?limit=100");
-    let mut answer = Vec::new();
+async fn ask(address: SocketAddr, begin: Duration, read: Arc<AtomicU64>) -> anyhow::Result<()> {
+    let request = get(address, "/api/v1/nodes?limit=100");
     tokio::time::sleep(begin).await;
     // As in a browser, the connection stays for the next time.
-    let mut stream = TcpStream::connect(&address).await?;
-    stream.set_nodelay(true)?;
+    let mut caller = Caller::connect(address).await?;
     loop {
-        stream.write_all(&request).await?;
-        read_answer(&mut stream, &mut answer).await?;
+        let answer = caller.call(&request).await?;
         read.fetch_add(answer.len() as u64, Ordering::Relaxed);
         tokio::time::sleep(ASK_EVERY).await;
     }
 }
 
-fn get(address: &str, path: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").into_bytes()
-}
-
-#[allow(clippy::print_stdout, reason = "the report is the result of the command")]
 fn print(report: &Report) {
-    println!(
+    say!(
         "{:>6} {:>9} {:>9} {:>9} {:>8} {:>11}",
-        "pages", "jobs", "p50 us", "p99 us", "cpu", "KiB/s read"
+        "pages",
+        "jobs",
+        "p50 us",
+        "p99 us",
+        "cpu",
+        "KiB/s read"
     );
     for line in [&report.alone, &report.watched] {
-        println!(
+        say!(
             "{:>6} {:>9} {:>9.0} {:>9.0} {:>8.3} {:>11.1}",
             line.pages,
             line.jobs,
@@ -287,8 +276,5 @@ fn print(report: &Report) {
         .rounds
         .iter()
         .fold((f64::MAX, f64::MIN), |(least, most), moved| (least.min(*moved), most.max(*moved)));
-    println!(
-        "p99 moved by {:+.1} % (rounds: {least:+.1} to {most:+.1} %)",
-        report.p99_moved_percent
-    );
+    say!("p99 moved by {:+.1} % (rounds: {least:+.1} to {most:+.1} %)", report.p99_moved_percent);
 }

@@ -6,20 +6,21 @@
 //! caller has the result. Beside it, in the same run, the same callers ask `/health`, which costs the
 //! scheduler an HTTP request and nothing else: the floor under any job.
 
+use lingua_server::say;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use hdrhistogram::Histogram;
-use lingua_lab::{FakeNode, NodeOptions, RedisServer};
+use lingua_lab::{Fleet, HttpClient, NodeOptions, RedisServer, SchedulerProcess};
 use serde::Serialize;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
+use super::caller::{Caller, get, is_done, job};
 use super::choosing;
-use super::process::{Scheduler, cpu_time};
+use super::process::{cpu_time, start_scheduler};
 use super::progress::Progress;
 use crate::cli::{BenchDispatch, Failure};
 
@@ -81,7 +82,7 @@ async fn measure(options: &BenchDispatch) -> anyhow::Result<Report> {
     for store in stores {
         let redis = if *store == "redis" { Some(RedisServer::start().await?) } else { None };
         let url = redis.as_ref().map_or_else(|| "memory".to_owned(), RedisServer::url);
-        let scheduler = Scheduler::start(&url)?;
+        let scheduler = start_scheduler(&url).await?;
         let nodes = connect_nodes(options.nodes, options.slots, &[scheduler.address()]).await?;
         for in_flight in &options.in_flight {
             progress.now(&format!("{store}, {in_flight} in flight, {} s", options.seconds));
@@ -108,14 +109,15 @@ async fn measure(options: &BenchDispatch) -> anyhow::Result<Report> {
 
 /// What is measured: who is asked, who works for them too, and on what.
 struct Place<'a> {
-    callers: &'a [&'a Scheduler],
-    others: &'a [&'a Scheduler],
+    callers: &'a [&'a SchedulerProcess],
+    others: &'a [&'a SchedulerProcess],
     redis: Option<&'a RedisServer>,
 }
 
 /// The same with the nodes on one instance and the callers on another.
 async fn far(options: &BenchDispatch, redis: &RedisServer) -> anyhow::Result<Line> {
-    let (near, there) = (Scheduler::start(&redis.url())?, Scheduler::start(&redis.url())?);
+    let near = start_scheduler(&redis.url()).await?;
+    let there = start_scheduler(&redis.url()).await?;
     let nodes = connect_nodes(options.nodes, options.slots, &[there.address()]).await?;
     until_met(&near, options).await?;
     let place = Place { callers: &[&near], others: &[&there], redis: Some(redis) };
@@ -127,9 +129,11 @@ async fn far(options: &BenchDispatch, redis: &RedisServer) -> anyhow::Result<Lin
 /// The same with half of the nodes and half of the callers on each of two instances: every second
 /// job goes over the other one.
 async fn two(options: &BenchDispatch, redis: &RedisServer) -> anyhow::Result<Line> {
-    let (one_of, other) = (Scheduler::start(&redis.url())?, Scheduler::start(&redis.url())?);
+    let one_of = start_scheduler(&redis.url()).await?;
+    let other = start_scheduler(&redis.url()).await?;
     let both = [&one_of, &other];
-    let nodes = connect_nodes(options.nodes, options.slots, &both.map(Scheduler::address)).await?;
+    let nodes =
+        connect_nodes(options.nodes, options.slots, &both.map(SchedulerProcess::address)).await?;
     for scheduler in both {
         until_met(scheduler, options).await?;
     }
@@ -140,11 +144,12 @@ async fn two(options: &BenchDispatch, redis: &RedisServer) -> anyhow::Result<Lin
 }
 
 /// Waits until an instance has heard of the nodes of others.
-async fn until_met(scheduler: &Scheduler, options: &BenchDispatch) -> anyhow::Result<()> {
+async fn until_met(scheduler: &SchedulerProcess, options: &BenchDispatch) -> anyhow::Result<()> {
+    let client = HttpClient::new(format!("http://{}", scheduler.address()));
     let ready = Instant::now() + Duration::from_secs(10);
     loop {
-        let nodes = get(scheduler.address(), "/api/v1/nodes?limit=1").await?;
-        if contains(&nodes, format!("\"total\":{}", options.nodes).as_bytes()) {
+        let nodes = client.get("/api/v1/nodes?limit=1").await?.json()?;
+        if nodes["total"] == options.nodes {
             return Ok(());
         }
         if Instant::now() > ready {
@@ -154,17 +159,8 @@ async fn until_met(scheduler: &Scheduler, options: &BenchDispatch) -> anyhow::Re
     }
 }
 
-async fn get(address: &str, path: &str) -> anyhow::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    read_answer(&mut stream, &mut answer).await?;
-    Ok(answer)
-}
-
-fn check(nodes: &[FakeNode]) -> anyhow::Result<()> {
-    let breaches: u64 = nodes.iter().map(|node| node.stats().breaches).sum();
+fn check(nodes: &Fleet) -> anyhow::Result<()> {
+    let breaches = nodes.stats().breaches;
     if breaches > 0 {
         bail!("nodes were given more than they can do, {breaches} times");
     }
@@ -175,21 +171,15 @@ fn check(nodes: &[FakeNode]) -> anyhow::Result<()> {
 pub(super) async fn connect_nodes(
     count: u32,
     slots: u32,
-    to: &[&str],
-) -> anyhow::Result<Vec<FakeNode>> {
-    let mut nodes = Vec::new();
-    for i in 0..count {
-        let address = to[i as usize % to.len()];
-        let node = NodeOptions {
-            url: format!("ws://{address}/ws/node"),
-            node_id: Some(format!("bench-{i}")),
-            max_concurrent_jobs: Some(slots),
-            read_buffer_bytes: 16 << 10,
-            ..NodeOptions::default()
-        };
-        nodes.push(FakeNode::connect(node).await?);
-    }
-    Ok(nodes)
+    to: &[SocketAddr],
+) -> anyhow::Result<Fleet> {
+    let node = |i: u32| NodeOptions {
+        read_buffer_bytes: 16 << 10,
+        ..NodeOptions::new(format!("ws://{}/ws/node", to[i as usize % to.len()]))
+            .node_id(format!("bench-{i}"))
+            .max_jobs(slots)
+    };
+    Fleet::start((0..count).map(node)).await
 }
 
 async fn one(
@@ -199,14 +189,14 @@ async fn one(
     in_flight: u32,
 ) -> anyhow::Result<Line> {
     let Place { callers, others, redis } = *place;
-    let addresses: Vec<&str> = callers.iter().map(|scheduler| scheduler.address()).collect();
-    let cpu_of = |all: &[&Scheduler]| -> anyhow::Result<Duration> {
+    let addresses: Vec<SocketAddr> = callers.iter().map(|scheduler| scheduler.address()).collect();
+    let cpu_of = |all: &[&SchedulerProcess]| -> anyhow::Result<Duration> {
         all.iter().map(|scheduler| cpu_time(scheduler.pid())).sum()
     };
     let all_cpu = || -> anyhow::Result<Duration> { Ok(cpu_of(callers)? + cpu_of(others)?) };
     let slice = Duration::from_secs(options.seconds);
     let floor_from = cpu_of(callers)?;
-    let floor = drive(&addresses, in_flight, slice / 3, |_| health(addresses[0])).await?;
+    let floor = drive(&addresses, in_flight, slice / 3, |_| get(addresses[0], "/health")).await?;
     let floor_cpu = cpu_of(callers)? - floor_from;
     let job = |i| job(addresses[0], i, options.audio_bytes);
     // Nodes are trusted slowly; the first jobs open their slots.
@@ -265,7 +255,7 @@ struct Measured {
 
 /// Sends the same request over and over on `in_flight` connections.
 async fn drive(
-    addresses: &[&str],
+    addresses: &[SocketAddr],
     in_flight: u32,
     lasting: Duration,
     request: impl Fn(u32) -> Vec<u8>,
@@ -276,9 +266,9 @@ async fn drive(
     let began = Instant::now();
     for i in 0..in_flight {
         let (over, errors) = (Arc::clone(&over), Arc::clone(&errors));
-        let address = addresses[i as usize % addresses.len()].to_owned();
+        let address = addresses[i as usize % addresses.len()];
         let request = request(i);
-        callers.spawn(async move { call(&address, &request, &over, &errors).await });
+        callers.spawn(async move { call(address, &request, &over, &errors).await });
     }
     tokio::time::sleep(lasting).await;
     over.store(true, Ordering::Relaxed);
@@ -294,91 +284,32 @@ async fn drive(
 }
 
 async fn call(
-    address: &str,
+    address: SocketAddr,
     request: &[u8],
     over: &AtomicBool,
     errors: &AtomicU64,
 ) -> anyhow::Result<(u64, Histogram<u64>)> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
+    let mut caller = Caller::connect(address).await?;
     let mut latency = Histogram::new(3)?;
-    let mut answer = Vec::with_capacity(4096);
     let mut done = 0;
     while !over.load(Ordering::Relaxed) {
         let began = Instant::now();
-        stream.write_all(request).await?;
-        read_answer(&mut stream, &mut answer).await?;
-        if answer.starts_with(b"HTTP/1.1 200") && !contains(&answer, b"\"error\":{") {
+        let answer = caller.call(request).await?;
+        if is_done(answer) {
             done += 1;
-        } else {
-            if errors.fetch_add(1, Ordering::Relaxed) == 0 {
-                // Its first line alone: what follows may hold what was said.
-                let head = answer.split(|byte| *byte == b'\r').next().unwrap_or_default();
-                let status = String::from_utf8_lossy(head);
-                tracing::error!(reason = &*status, "a job did not come back");
-            }
+        } else if errors.fetch_add(1, Ordering::Relaxed) == 0 {
+            // Its first line alone: what follows may hold what was said.
+            let head = answer.split(|byte| *byte == b'\r').next().unwrap_or_default();
+            let status = String::from_utf8_lossy(head);
+            tracing::error!(reason = &*status, "a job did not come back");
         }
         latency.record(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX))?;
     }
     Ok((done, latency))
 }
 
-pub(super) async fn read_answer(
-    stream: &mut TcpStream,
-    answer: &mut Vec<u8>,
-) -> anyhow::Result<()> {
-    answer.clear();
-    loop {
-        if stream.read_buf(answer).await? == 0 {
-            bail!("the scheduler closed the connection");
-        }
-        if let Some(head) = find(answer, b"\r\n\r\n") {
-            let headers = std::str::from_utf8(&answer[..head])?.to_ascii_lowercase();
-            let length = headers
-                .split("\r\n")
-                .find_map(|line| line.strip_prefix("content-length: "))
-                .context("an answer without a length")?
-                .parse::<usize>()?;
-            while answer.len() < head + 4 + length {
-                if stream.read_buf(answer).await? == 0 {
-                    bail!("the scheduler closed the connection in mid-answer");
-                }
-            }
-            return Ok(());
-        }
-    }
-}
-
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
-}
-
-fn contains(haystack: &[u8], needle: &[u8]) -> bool {
-    find(haystack, needle).is_some()
-}
-
-fn health(address: &str) -> Vec<u8> {
-    format!("GET /health HTTP/1.1\r\nhost: {address}\r\n\r\n").into_bytes()
-}
-
-pub(super) fn job(address: &str, i: u32, audio_bytes: u32) -> Vec<u8> {
-    // Four characters of base64 stand for three bytes.
-    let audio = "AAAA".repeat(audio_bytes.div_ceil(3) as usize);
-    let body = format!(
-        "{{\"session_id\":\"bench-{i}\",\"src_lang\":\"en\",\"tgt_lang\":\"zh\",\"audio\":\"{audio}\",\
-         \"audio_format\":\"opus\",\"options\":{{\"wait_ms\":30000}}}}"
-    );
-    format!(
-        "POST /v1/dispatch/f2f HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .into_bytes()
-}
-
-#[allow(clippy::print_stdout, reason = "the report is the result of the command")]
 fn print(report: &Report) {
-    println!(
+    say!(
         "{:<8} {:>9} {:>8} {:>9} {:>9} {:>6} {:>12} {:>9} {:>9} {:>9} {:>9}",
         "store",
         "in flight",
@@ -394,7 +325,7 @@ fn print(report: &Report) {
     );
     for line in &report.jobs {
         let redis = line.redis_cpu_per_1000.unwrap_or(0.0);
-        println!(
+        say!(
             "{:<8} {:>9} {:>8.0} {:>9.0} {:>9.0} {:>6} {:>12.4} {:>9.4} {:>9.4} {:>9.4} {:>9}",
             line.store,
             line.in_flight,

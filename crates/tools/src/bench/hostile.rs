@@ -4,19 +4,20 @@
 //! the scheduler alone: first undisturbed, then beside one hostile client of each kind, in the same
 //! run. Undisturbed again at the end, so that a machine that got busier is not taken for malice.
 
+use lingua_server::say;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::Context;
-use hdrhistogram::Histogram;
-use lingua_lab::speaker::{Happening, Pace, Report, Script, Sentences, sockets};
+use anyhow::{Context, bail};
+use lingua_lab::crowd::{Conversations, Judgement};
+use lingua_lab::speaker::{Pace, Script, Sentences, sockets};
 use lingua_lab::{
-    AutoSpeaker, FakeNode, Hostile, Malice, NodeOptions, RedisServer, SpeakerOptions,
+    Conversation, Crowd, Fleet, Hostile, Malice, Meter, NodeOptions, RedisServer, SchedulerProcess,
+    SpeakerOptions,
 };
 use serde::Serialize;
 
-use super::process::{Scheduler, cpu_time, resident_bytes};
+use super::process::{cpu_time, resident_bytes, start_scheduler};
 use super::progress::Progress;
 use crate::cli::{BenchHostile, Failure};
 
@@ -25,6 +26,9 @@ const SET_UP: Duration = Duration::from_secs(120);
 
 /// And for it to be at its worst.
 const WORST: Duration = Duration::from_secs(2);
+
+/// How long speakers may take to leave.
+const LEAVE_LIMIT: Duration = Duration::from_secs(110);
 
 /// Connections of the crowd and the nodes, and of those who are hostile beside their held sockets.
 const OTHERS: u64 = 500;
@@ -61,9 +65,6 @@ impl Line {
     }
 }
 
-/// What the crowd met since it was last asked.
-type Met = Arc<Mutex<Histogram<u64>>>;
-
 /// Measures and prints.
 pub(crate) fn run(options: &BenchHostile) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -90,18 +91,16 @@ async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
     sockets::make_room_for(u64::from(options.sockets) + u64::from(options.speakers) + OTHERS)?;
     let redis = if options.redis { Some(RedisServer::start().await?) } else { None };
     let store = redis.as_ref().map_or_else(|| "memory".to_owned(), RedisServer::url);
-    let scheduler = Scheduler::start(&store)?;
-    let target: SocketAddr = scheduler.address().parse().context("the scheduler's address")?;
-    let mut nodes = Vec::new();
-    for n in 0..8 {
-        let node = NodeOptions::new(format!("ws://{target}/ws/node")).node_id(format!("n-{n}"));
-        nodes.push(FakeNode::connect(node.max_jobs(64)).await?);
-    }
-    let met: Met = Arc::new(Mutex::new(Histogram::new(3)?));
-    let mut crowd = Vec::new();
-    for n in 0..options.speakers {
-        crowd.push(speaker(target, n, Arc::clone(&met)).await?);
-    }
+    let scheduler = start_scheduler(&store).await?;
+    let target = scheduler.address();
+    let node = |n: u32| {
+        let node = NodeOptions::new(format!("ws://{target}/ws/node"));
+        node.node_id(format!("n-{n}")).max_jobs(64)
+    };
+    let _nodes = Fleet::start((0..8).map(node)).await?;
+    let meter = Meter::default();
+    let seats = (0..options.speakers).map(|n| seat(target, n));
+    let crowd = Crowd::start(seats, &meter, Judgement::Strict);
     let kinds = Malice::all(options.sockets);
     let progress = Progress::new(2 + kinds.len() as u64);
     let slice = Duration::from_secs(options.seconds);
@@ -115,19 +114,18 @@ async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
             set_up.with_context(|| format!("one that {beside} did not come that far"))?;
         }
         tokio::time::sleep(WORST.min(slice)).await;
-        take(&met);
+        meter.take();
         let before = Spent::by(&scheduler, redis.as_ref()).await?;
         let rss = most_resident(scheduler.pid(), slice).await?;
         let spent = Spent::by(&scheduler, redis.as_ref()).await?.since(&before);
-        let met = take(&met);
-        let ms = |us: u64| us as f64 / 1_000.0;
-        let p99_ms = ms(met.value_at_quantile(0.99));
+        let met = meter.take();
+        let p99_ms = met.p99;
         lines.push(Line {
             beside,
-            endings: met.len(),
-            p50_ms: ms(met.value_at_quantile(0.5)),
+            endings: met.count,
+            p50_ms: met.p50,
             p99_ms,
-            max_ms: ms(met.max()),
+            max_ms: met.max,
             p99_moved_ms: p99_ms - lines.first().map_or(p99_ms, |alone| alone.p99_ms),
             rss_mib: rss as f64 / f64::from(1 << 20),
             cpu_percent: spent.cpu.as_secs_f64() * 100.0 / slice.as_secs_f64(),
@@ -138,12 +136,11 @@ async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
         drop(hostile);
         progress.step();
     }
-    let mut all = Report::default();
-    crowd.iter().for_each(AutoSpeaker::stop);
-    for speaker in crowd {
-        all.add(&speaker.finished().await?);
+    let told = crowd.leave(LEAVE_LIMIT).await;
+    if let Some((why, count)) = told.failed.iter().next() {
+        bail!("{count} speakers did not speak to their end: {why}");
     }
-    all.ensure_clean()?;
+    told.report.ensure_clean()?;
     Ok(lines)
 }
 
@@ -154,7 +151,7 @@ struct Spent {
 }
 
 impl Spent {
-    async fn by(scheduler: &Scheduler, redis: Option<&RedisServer>) -> anyhow::Result<Self> {
+    async fn by(scheduler: &SchedulerProcess, redis: Option<&RedisServer>) -> anyhow::Result<Self> {
         let commands = match redis {
             Some(redis) => {
                 let count = redis.info("stats", "total_commands_processed").await?;
@@ -181,14 +178,7 @@ async fn most_resident(pid: u32, time: Duration) -> anyhow::Result<u64> {
     Ok(most)
 }
 
-fn take(met: &Met) -> Histogram<u64> {
-    let mut met = met.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let taken = met.clone();
-    met.reset();
-    taken
-}
-
-async fn speaker(target: SocketAddr, n: u32, met: Met) -> anyhow::Result<AutoSpeaker> {
+fn seat(target: SocketAddr, n: u32) -> Conversations {
     let script = Script {
         sentences: Sentences::Random {
             count: None,
@@ -198,31 +188,30 @@ async fn speaker(target: SocketAddr, n: u32, met: Met) -> anyhow::Result<AutoSpe
             seed: 1,
         },
         pace: Pace::Times(1.0),
-        begin_after: Duration::from_millis(u64::from(n) * 13),
         ..Script::default()
     };
-    let options = SpeakerOptions::new(format!("ws://{target}/ws/session"));
-    let watcher = move |_, happening: Happening<'_>| {
-        if let Happening::Answered(answered) = happening {
-            let took = answered.answered_us.saturating_sub(answered.said_us);
-            let mut met = met.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            // A histogram that grows by itself takes any value.
-            let _ = met.record(took);
-        }
-    };
-    AutoSpeaker::watched(options, script, watcher).await
+    let begin_after = Duration::from_millis(u64::from(n) * 13);
+    let speaker = SpeakerOptions::new(format!("ws://{target}/ws/session"));
+    Conversation { begin_after, speaker, script }.alone()
 }
 
-#[allow(clippy::print_stdout, reason = "the report is what the command is for")]
 fn print(lines: &[Line]) {
-    println!("from the last word to its ending, in milliseconds, beside a client that");
-    println!(
+    say!("from the last word to its ending, in milliseconds, beside a client that");
+    say!(
         "  {:<20} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6} {:>9}",
-        "", "endings", "p50", "p99", "max", "moved", "RSS MiB", "CPU %", "Redis /s"
+        "",
+        "endings",
+        "p50",
+        "p99",
+        "max",
+        "moved",
+        "RSS MiB",
+        "CPU %",
+        "Redis /s"
     );
     for line in lines {
         let commands = line.redis_commands_per_s.map_or("-".to_owned(), |n| format!("{n:.0}"));
-        println!(
+        say!(
             "  {:<20} {:>8} {:>8.2} {:>8.2} {:>8.2} {:>+8.2} {:>9.1} {:>6.1} {commands:>9}",
             line.beside,
             line.endings,

@@ -1,66 +1,24 @@
 //! Processes that a bench starts and measures: how much processor time they used.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use lingua_lab::{Launch, SchedulerProcess};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::CpuSet;
 
-/// A scheduler as a process of its own, so that its processor time is its own too.
-pub(crate) struct Scheduler {
-    child: Child,
-    address: String,
+/// Starts this very program as `lingua serve` on a free port. It is a process of its own, so that its processor
+/// time is its own too.
+pub(crate) async fn start_scheduler(store: &str) -> anyhow::Result<SchedulerProcess> {
+    Ok(Launch::serve(program()?, "127.0.0.1:0", store).start_scheduler().await?)
 }
 
-impl Scheduler {
-    /// Starts this very program as `lingua serve` on a free port.
-    pub(crate) fn start(store: &str) -> anyhow::Result<Self> {
-        Self::start_as(&["serve", "--listen", "127.0.0.1:0", "--store", store], &[])
-    }
-
-    /// Starts this very program with these arguments, which must greet as `lingua serve` does.
-    pub(crate) fn start_as(
-        arguments: &[&str],
-        environment: &[(&str, &str)],
-    ) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("this program has no path")?;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .env("LINGUA_LOG", "error")
-            .envs(environment.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("the scheduler does not start")?;
-        let stdout = child.stdout.take().context("the scheduler has no output")?;
-        let lines: Result<Vec<String>, _> = BufReader::new(stdout).lines().take(3).collect();
-        let lines = lines.context("the scheduler's greeting")?;
-        let greeting = lines.first().context("the scheduler said nothing")?;
-        let Some((_, rest)) = greeting.split_once("http://") else {
-            bail!("the scheduler said {greeting:?}");
-        };
-        let address = rest.split_whitespace().next().unwrap_or_default().to_owned();
-        Ok(Scheduler { child, address })
-    }
-
-    /// `host:port`
-    pub(crate) fn address(&self) -> &str {
-        &self.address
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-}
-
-impl Drop for Scheduler {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// This very program.
+pub(crate) fn program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("this program has no path")
 }
 
 /// Three lines as `lingua serve` says them.

@@ -1,5 +1,6 @@
 //! A bar on a terminal, plain lines otherwise.
 
+use lingua_server::remark;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -22,30 +23,27 @@ impl Progress {
     }
 
     /// What is being done now.
-    #[allow(clippy::print_stderr, reason = "progress for a person")]
     pub(crate) fn now(&self, doing: &str) {
         self.bar.set_message(doing.to_owned());
         if !self.terminal {
-            eprintln!("{doing}");
+            remark!("{doing}");
         }
     }
 
     /// Something that stays on the screen.
-    #[allow(clippy::print_stderr, reason = "progress for a person")]
     pub(crate) fn note(&self, what: &str) {
         if self.terminal {
             self.bar.println(what);
         } else {
-            eprintln!("{what}");
+            remark!("{what}");
         }
     }
 
     /// How it goes; without a terminal told only at every so many steps.
-    #[allow(clippy::print_stderr, reason = "progress for a person")]
     pub(crate) fn every(&self, steps: u64, doing: &str) {
         self.bar.set_message(doing.to_owned());
         if !self.terminal && self.bar.position().is_multiple_of(steps) {
-            eprintln!("{doing}");
+            remark!("{doing}");
         }
     }
 

@@ -4,6 +4,7 @@
 //! the clients. Both servers are this very program with the same allocator and the same read buffer,
 //! so that what differs is what a session is made of.
 
+use lingua_server::say;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use axum::extract::WebSocketUpgrade;
 use axum::routing::get;
 use futures_util::{SinkExt, StreamExt};
 use lingua_lab::speech::{Codec, Mark, Signal};
-use lingua_lab::{FakeNode, NodeOptions};
+use lingua_lab::{Fleet, Launch, NodeOptions, SchedulerProcess};
 use serde::Serialize;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -21,7 +22,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use super::process::{Scheduler, resident_bytes};
+use super::process::{program, resident_bytes};
 use super::progress::Progress;
 use crate::cli::{BenchSessions, Failure};
 
@@ -34,8 +35,6 @@ const PER_ADDRESS: usize = 4_000;
 /// Memory that is not in use is given back at once: what the allocator would keep for later is no part
 /// of what a session costs.
 const PURGE: (&str, &str) = ("MIMALLOC_PURGE_DELAY", "0");
-
-const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--store", "memory"];
 
 /// For the allocator and the kernel to come to rest before memory is read.
 const REST: Duration = Duration::from_secs(2);
@@ -113,7 +112,7 @@ async fn measure(options: &BenchSessions) -> anyhow::Result<Report> {
     let progress = Progress::new(5);
     let bare = {
         progress.now("bare sockets");
-        let server = Scheduler::start_as(&["bench", "bare-sockets"], &[PURGE])?;
+        let server = start(Launch::new(program()?, ["bench", "bare-sockets"])).await?;
         let before = resident_bytes(server.pid())?;
         let sockets = open_all(&server, "/ws", count, None).await?;
         let bytes = growth(&server, before, sockets.len()).await?;
@@ -122,7 +121,7 @@ async fn measure(options: &BenchSessions) -> anyhow::Result<Report> {
     };
     let idle_existing = {
         progress.now("sessions of existing clients");
-        let server = Scheduler::start_as(&SERVE, &[PURGE])?;
+        let server = start(Launch::serve(program()?, "127.0.0.1:0", "memory")).await?;
         let before = resident_bytes(server.pid())?;
         let init = init(&[]);
         let sockets = open_all(&server, "/ws/session", count, Some(&init)).await?;
@@ -131,7 +130,7 @@ async fn measure(options: &BenchSessions) -> anyhow::Result<Report> {
         bytes
     };
     progress.now("sessions of current clients");
-    let server = Scheduler::start_as(&SERVE, &[PURGE])?;
+    let server = start(Launch::serve(program()?, "127.0.0.1:0", "memory")).await?;
     let _nodes = nodes(server.address()).await?;
     let before = resident_bytes(server.pid())?;
     let init = init(&["binary", "audio_ack", "resume", "events"]);
@@ -176,19 +175,24 @@ async fn measure(options: &BenchSessions) -> anyhow::Result<Report> {
     })
 }
 
-async fn growth(server: &Scheduler, before: u64, count: usize) -> anyhow::Result<f64> {
+/// Starts a server whose memory is measured.
+async fn start(launch: Launch) -> anyhow::Result<SchedulerProcess> {
+    let (name, value) = PURGE;
+    Ok(launch.with_env(name, value).start_scheduler().await?)
+}
+
+async fn growth(server: &SchedulerProcess, before: u64, count: usize) -> anyhow::Result<f64> {
     tokio::time::sleep(REST).await;
     let after = resident_bytes(server.pid())?;
     Ok(after.saturating_sub(before) as f64 / count as f64)
 }
 
-async fn nodes(address: &str) -> anyhow::Result<Vec<FakeNode>> {
-    let mut nodes = Vec::new();
-    for n in 0..4 {
+async fn nodes(address: SocketAddr) -> anyhow::Result<Fleet> {
+    let node = |n: u32| {
         let options = NodeOptions::new(format!("ws://{address}/ws/node"));
-        nodes.push(FakeNode::connect(options.node_id(format!("bench-{n}")).max_jobs(64)).await?);
-    }
-    Ok(nodes)
+        options.node_id(format!("bench-{n}")).max_jobs(64)
+    };
+    Fleet::start((0..4).map(node)).await
 }
 
 fn init(supports: &[&str]) -> String {
@@ -206,12 +210,12 @@ fn init(supports: &[&str]) -> String {
 
 /// Opens so many sockets, and with `init` a session on each; with the sessions' ids.
 async fn open_all(
-    server: &Scheduler,
+    server: &SchedulerProcess,
     path: &str,
     count: usize,
     init: Option<&str>,
 ) -> anyhow::Result<Vec<(Socket, String)>> {
-    let address: SocketAddr = server.address().parse().context("the server's address")?;
+    let address = server.address();
     let url = format!("ws://{address}{path}");
     let opening = (0..count).map(|n| open(address, &url, n, init));
     let opened: Vec<anyhow::Result<(Socket, String)>> =
@@ -275,22 +279,15 @@ fn frame(session: &str, seq: usize, audio: &[u8]) -> Message {
     Message::binary(frame)
 }
 
-#[allow(clippy::print_stdout, reason = "the report is what the command is for")]
 fn print(report: &Report) {
-    println!(
-        "memory of one, in bytes, with {} open ({} speaking)",
-        report.sockets, report.speaking
-    );
-    println!("  bare socket                      {:>9.0}", report.bare);
+    say!("memory of one, in bytes, with {} open ({} speaking)", report.sockets, report.speaking);
+    say!("  bare socket                      {:>9.0}", report.bare);
     for (name, bytes, ratio) in [
         ("idle session, existing client", report.idle_existing, report.ratio_existing),
         ("idle session, current client", report.idle_current, report.ratio_current),
     ] {
-        println!("  {name:<32} {bytes:>9.0}   {ratio:.2} x bare");
+        say!("  {name:<32} {bytes:>9.0}   {ratio:.2} x bare");
     }
-    println!(
-        "  speaking, beyond its {:>6} of speech {:>6.0}",
-        report.speech, report.speaking_beyond
-    );
-    println!("  after its ending, beyond idle    {:>9.0}", report.after_beyond);
+    say!("  speaking, beyond its {:>6} of speech {:>6.0}", report.speech, report.speaking_beyond);
+    say!("  after its ending, beyond idle    {:>9.0}", report.after_beyond);
 }

@@ -1,5 +1,6 @@
 //! `lingua bench store`: the life of a job on each store, beside the ceiling of the same server.
 
+use lingua_server::say;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -132,17 +133,24 @@ fn add(sum: &mut Option<Measured>, more: Measured) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[allow(clippy::print_stdout, reason = "the report is the result of the command")]
 fn print(lines: &[Line]) {
-    println!(
+    say!(
         "{:<8} {:>9} {:>10} {:>6} {:>11} {:>9} {:>9} {:>12} {:>6}",
-        "store", "in flight", "jobs/s", "calls", "calls/s", "p50 us", "p99 us", "ceiling", "ratio"
+        "store",
+        "in flight",
+        "jobs/s",
+        "calls",
+        "calls/s",
+        "p50 us",
+        "p99 us",
+        "ceiling",
+        "ratio"
     );
     for line in lines {
         let optional = |value: Option<f64>, digits: usize| {
             value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
         };
-        println!(
+        say!(
             "{:<8} {:>9} {:>10.0} {:>6} {:>11.0} {:>9.1} {:>9.1} {:>12} {:>6}",
             line.store,
             line.in_flight,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::{ms, seconds};
+
 #[derive(Debug, Subcommand)]
 pub enum Bench {
     /// The life of a job (create, reserve, commit, finish) on each store
@@ -31,8 +33,8 @@ pub struct BenchSessions {
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) speaking: u32,
 
-    /// How long each of them speaks, in milliseconds
-    #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u64).range(100..=9_000))]
+    /// How long each of them speaks
+    #[arg(long = "speech", alias = "speech-ms", default_value = "3s", value_name = "TIME", value_parser = ms(100..=9_000))]
     pub(crate) speech_ms: u64,
 
     /// Write the report to this file as JSON as well
@@ -50,8 +52,8 @@ pub struct BenchDashboard {
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) nodes: u32,
 
-    /// Seconds of one phase; a snapshot comes every five
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=600))]
+    /// How long one phase is; a snapshot comes every five seconds
+    #[arg(long = "duration", alias = "seconds", default_value = "6s", value_name = "TIME", value_parser = seconds(1..=600))]
     pub(crate) seconds: u64,
 
     /// Phases with pages, and as many without
@@ -69,16 +71,16 @@ pub struct BenchHostile {
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=2_000))]
     pub(crate) speakers: u32,
 
-    /// Seconds beside each kind of hostile client
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+    /// How long beside each kind of hostile client
+    #[arg(long = "duration", alias = "seconds", default_value = "10s", value_name = "TIME", value_parser = seconds(1..=600))]
     pub(crate) seconds: u64,
 
     /// Sockets of one that holds as many as it can
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=50_000))]
     pub(crate) sockets: u32,
 
-    /// By how many milliseconds the p99 of those who speak may move
-    #[arg(long, default_value_t = 50, value_name = "MS")]
+    /// By how much the p99 of those who speak may move
+    #[arg(long = "most-moved", alias = "most-moved-ms", default_value = "50ms", value_name = "TIME", value_parser = ms(0..=60_000))]
     pub(crate) most_moved_ms: u64,
 
     /// The most memory that the scheduler may have meanwhile
@@ -104,8 +106,8 @@ pub struct BenchDispatch {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 512], value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) in_flight: Vec<u32>,
 
-    /// Seconds per measurement
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
+    /// How long each measurement is
+    #[arg(long = "duration", alias = "seconds", default_value = "3s", value_name = "TIME", value_parser = seconds(1..=600))]
     pub(crate) seconds: u64,
 
     /// Simulated nodes
@@ -140,8 +142,8 @@ pub struct BenchStore {
     #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 512], value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) in_flight: Vec<u32>,
 
-    /// Seconds per measurement
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
+    /// How long each measurement is
+    #[arg(long = "duration", alias = "seconds", default_value = "3s", value_name = "TIME", value_parser = seconds(1..=600))]
     pub(crate) seconds: u64,
 
     /// Write the report to this file as JSON as well

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use lingua_lab::chaos::{Kind, Store};
 
+use super::seconds;
+
 const EXAMPLES: &str = "\
 Examples:
   lingua chaos                                    three minutes on one private redis-server
-  lingua chaos --store cluster --seconds 1800     half an hour on a Redis Cluster of six
+  lingua chaos --store cluster --duration 30m     half an hour on a Redis Cluster of six
   lingua chaos --seed 42 --dir /tmp/run           the same faults again, with the files kept there
-  lingua chaos --only kill-scheduler --faults 20 --seconds 400
+  lingua chaos --only kill-scheduler --faults 20 --duration 400s
   lingua chaos check /tmp/run                     what these files prove, without running anything
 
 Faults: kill-scheduler stop-scheduler drain-scheduler kill-nodes stop-nodes stop-speakers cut
@@ -39,7 +41,7 @@ pub struct Run {
     pub(crate) store: Store,
 
     /// How long faults happen; a minute or two for starting, healing and the last endings come on top
-    #[arg(long, default_value_t = 180, value_parser = clap::value_parser!(u64).range(20..=86_400))]
+    #[arg(long = "duration", alias = "seconds", default_value = "3m", value_name = "TIME", value_parser = seconds(20..=86_400))]
     pub(crate) seconds: u64,
 
     /// How many faults; without it, one every four seconds

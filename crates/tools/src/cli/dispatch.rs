@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Authority;
+use super::{Authority, ms};
 
 #[derive(Debug, Args)]
 pub struct Dispatch {
@@ -51,8 +51,8 @@ pub struct Dispatch {
     #[arg(long, value_name = "ID")]
     pub(crate) request_id: Option<String>,
 
-    /// Give up after so many milliseconds
-    #[arg(long)]
+    /// Give up after so long
+    #[arg(long = "deadline", alias = "deadline-ms", value_name = "TIME", value_parser = ms(1..=86_400_000))]
     pub(crate) deadline_ms: Option<u64>,
 
     /// Print the job's whole view as JSON at the end

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{Authority, share};
+use super::{Authority, ms, seconds, share};
 
 #[derive(Debug, Args)]
 pub struct Node {
@@ -33,12 +33,12 @@ pub struct Node {
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) slots: u32,
 
-    /// Median of the time for one job, in ms
-    #[arg(long, default_value_t = 400)]
+    /// Median of the time for one job
+    #[arg(long = "p50", alias = "p50-ms", default_value = "400ms", value_name = "TIME", value_parser = ms(0..=3_600_000))]
     pub(crate) p50_ms: u64,
 
     /// 99th percentile of it
-    #[arg(long, default_value_t = 1_500)]
+    #[arg(long = "p99", alias = "p99-ms", default_value = "1500ms", value_name = "TIME", value_parser = ms(0..=3_600_000))]
     pub(crate) p99_ms: u64,
 
     /// Share of jobs that fail
@@ -65,8 +65,8 @@ pub struct Node {
     #[arg(long)]
     pub(crate) old_agent: bool,
 
-    /// Stop after so many seconds; without it, on Ctrl-C
-    #[arg(long)]
+    /// Stop after so long; without it, on Ctrl-C
+    #[arg(long = "duration", alias = "seconds", value_name = "TIME", value_parser = seconds(0..=86_400))]
     pub(crate) seconds: Option<u64>,
 
     /// Repeats the same run

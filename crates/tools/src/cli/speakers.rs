@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use clap::Args;
 use lingua_lab::speech::Codec;
 
-use super::Authority;
+use super::{Authority, LoadPart, duration, ms, seconds};
 
 const SPEAK_EXAMPLES: &str = "\
 Examples:
   lingua speak                                   three seconds of test signal, English to Chinese
-  lingua speak --file a.wav --from en --to zh    a recording, in real time
-  lingua speak --signal 2 --sentences 10 --pause-ms 500 --speed 4
+  lingua speak --file a.wav --src en --tgt zh    a recording, in real time
+  lingua speak --signal 2s --sentences 10 --pause 500ms --speed 4
   lingua speak --two-way en,zh --file talk.wav --json
 
 Ends with 0 if every sentence came back with a result, else with 1. Ctrl-C ends the sentence, waits for
@@ -29,11 +29,23 @@ pub struct Speak {
     pub(crate) authority: Authority,
 
     /// From this language
-    #[arg(long, default_value = "en", conflicts_with = "two_way")]
+    #[arg(
+        long = "src",
+        alias = "from",
+        value_name = "LANG",
+        default_value = "en",
+        conflicts_with = "two_way"
+    )]
     pub(crate) from: String,
 
     /// Into this one
-    #[arg(long, default_value = "zh", conflicts_with = "two_way")]
+    #[arg(
+        long = "tgt",
+        alias = "to",
+        value_name = "LANG",
+        default_value = "zh",
+        conflicts_with = "two_way"
+    )]
     pub(crate) to: String,
 
     /// Both directions between two languages; the node finds out which one is spoken
@@ -44,8 +56,8 @@ pub struct Speak {
     #[arg(long, value_name = "FILE", conflicts_with = "signal")]
     pub(crate) file: Option<PathBuf>,
 
-    /// Seconds of test signal in each sentence
-    #[arg(long, default_value_t = 3.0, value_name = "SECONDS", value_parser = seconds)]
+    /// How much test signal is in each sentence
+    #[arg(long, default_value = "3s", value_name = "TIME", value_parser = signal)]
     pub(crate) signal: f64,
 
     /// How speech is written: pcm16, or opus for the test signal only. Without it, pcm16 for a
@@ -62,7 +74,7 @@ pub struct Speak {
     pub(crate) sentences: u32,
 
     /// The pause behind each
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    #[arg(long = "pause", alias = "pause-ms", default_value = "1s", value_name = "TIME", value_parser = ms(0..=60_000))]
     pub(crate) pause_ms: u64,
 
     /// Print everything as JSON, one object a line
@@ -76,13 +88,17 @@ Examples:
   lingua load --sessions 200 --closed-loop --svg latency.svg
   lingua load --store redis --json report.json    the same over a private redis-server
   lingua load --url http://127.0.0.1:5010 --nodes 0
+  lingua load restarts                            what restarts cost, in sentences; see its --help
 
 Ends with 1 if anything that was said is lost, doubled, disordered, split or changed, or if a speaker
 could not speak. Only on this machine.";
 
 #[derive(Debug, Args)]
-#[command(after_help = LOAD_EXAMPLES)]
+#[command(after_help = LOAD_EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Load {
+    #[command(subcommand)]
+    pub(crate) part: Option<LoadPart>,
+
     /// Speakers, each with a connection of its own
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub(crate) sessions: u32,
@@ -95,12 +111,12 @@ pub struct Load {
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) slots: u32,
 
-    /// Median of the time that a node takes for a job, in ms
-    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    /// Median of the time that a node takes for a job
+    #[arg(long = "node-p50", alias = "node-p50-ms", default_value = "300ms", value_name = "TIME", value_parser = ms(0..=60_000))]
     pub(crate) node_p50_ms: u64,
 
     /// 99th percentile of it
-    #[arg(long, default_value_t = 900, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    #[arg(long = "node-p99", alias = "node-p99-ms", default_value = "900ms", value_name = "TIME", value_parser = ms(0..=60_000))]
     pub(crate) node_p99_ms: u64,
 
     /// Bytes of speech in each result
@@ -108,11 +124,11 @@ pub struct Load {
     pub(crate) tts_bytes: u32,
 
     /// How long all of them speak, after all have begun
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    #[arg(long = "duration", alias = "duration-s", default_value = "60s", value_name = "TIME", value_parser = seconds(1..=3_600))]
     pub(crate) duration_s: u64,
 
     /// Over how long they begin; without it, 200 a second
-    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=600))]
+    #[arg(long = "ramp", alias = "ramp-s", value_name = "TIME", value_parser = seconds(0..=600))]
     pub(crate) ramp_s: Option<u64>,
 
     /// A scheduler that is running on this machine. Without it, one is started as a process of its
@@ -132,11 +148,11 @@ pub struct Load {
     pub(crate) closed_loop: bool,
 
     /// How long sentences are, from the shortest to the longest
-    #[arg(long, default_value = "2000..6000", value_name = "MS..MS", value_parser = sentence_range)]
+    #[arg(long = "utterance", alias = "utterance-ms", default_value = "2s..6s", value_name = "TIME..TIME", value_parser = sentence_range)]
     pub(crate) utterance_ms: RangeInclusive<u64>,
 
     /// How long the pauses between them are
-    #[arg(long, default_value = "500..3000", value_name = "MS..MS", value_parser = pause_range)]
+    #[arg(long = "pause", alias = "pause-ms", default_value = "500ms..3s", value_name = "TIME..TIME", value_parser = pause_range)]
     pub(crate) pause_ms: RangeInclusive<u64>,
 
     /// How speech is written: opus or pcm16
@@ -177,11 +193,12 @@ fn codec(text: &str) -> Result<Codec, String> {
     }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.02..=600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("a signal is from 0.02 to 600 seconds long".into()),
-    }
+/// Seconds of test signal; a bare number is seconds too.
+fn signal(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok();
+    let seconds = seconds.or_else(|| Some(duration(text).ok()?.as_secs_f64()));
+    let seconds = seconds.filter(|seconds| (0.02..=600.0).contains(seconds));
+    seconds.ok_or_else(|| "a signal is from 20ms to 10m long".into())
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -203,10 +220,10 @@ fn pause_range(text: &str) -> Result<RangeInclusive<u64>, String> {
 fn range(text: &str, within: RangeInclusive<u64>) -> Result<RangeInclusive<u64>, String> {
     let wrong = || {
         let (least, most) = (within.start(), within.end());
-        format!("a range is written like 500..3000, within {least}..{most}")
+        format!("a range is written like 500ms..3s, within {least}ms..{most}ms")
     };
     let (from, to) = text.split_once("..").unwrap_or((text, text));
-    let read = |part: &str| part.parse().ok().filter(|ms| within.contains(ms)).ok_or_else(wrong);
+    let read = |part: &str| ms(within.clone())(part).map_err(|_| wrong());
     let (from, to) = (read(from)?, read(to.trim_start_matches('='))?);
     if from > to { Err(wrong()) } else { Ok(from..=to) }
 }
@@ -218,6 +235,9 @@ mod tests {
     #[test]
     fn ranges_and_languages_are_read_or_refused() {
         assert_eq!(pause_range("500..3000"), Ok(500..=3000));
+        assert_eq!(pause_range("500ms..3s"), Ok(500..=3000));
+        assert_eq!((signal("2"), signal("1500ms")), (Ok(2.0), Ok(1.5)));
+        assert!(signal("0").is_err() && signal("1d").is_err());
         assert_eq!(pause_range("7"), Ok(7..=7));
         for wrong in ["", "x..y", "3..2", "1..99999999", "-1..2"] {
             assert!(pause_range(wrong).is_err(), "{wrong}");

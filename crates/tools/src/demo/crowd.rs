@@ -2,16 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lingua_lab::speaker::{Ended, Kind, Script, Sentences};
-use lingua_lab::{AutoSpeaker, FaultProxy, SpeakerOptions};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
-
-use super::meter::Meter;
+use lingua_lab::crowd::{Conversations, Judgement};
+use lingua_lab::speaker::{Script, Sentences};
+use lingua_lab::{Conversation, CrowdReport, FaultProxy, Meter, SpeakerOptions};
 
 /// Between two pairs of seats that begin.
 const BEGIN_AFTER: Duration = Duration::from_millis(150);
@@ -38,54 +34,45 @@ const PAIRS: [(&str, &str); 9] = [
     ("ja", "en"),
 ];
 
-/// A pair with a single slot for all who want it, and one that nobody serves.
+/// With `--scarce`: a pair with a single slot for all who want it, and one that nobody serves.
 const SCARCE: (&str, &str) = ("ko", "en");
 const UNSERVED: (&str, &str) = ("en", "sw");
 
 /// All speakers.
 pub(super) struct Crowd {
-    seats: JoinSet<()>,
+    speakers: lingua_lab::Crowd,
     wires: Vec<FaultProxy>,
-    shared: Arc<Shared>,
-    stop: watch::Sender<bool>,
-}
-
-struct Shared {
-    meter: Meter,
-    present: AtomicUsize,
-    /// The name of the next speaker in the marks of its speech.
-    next: AtomicU32,
 }
 
 impl Crowd {
     /// Has them come one after the other.
-    pub async fn start(count: u32, front: SocketAddr, meter: &Meter) -> anyhow::Result<Self> {
+    pub async fn start(
+        count: u32,
+        scarce: bool,
+        front: SocketAddr,
+        meter: &Meter,
+    ) -> anyhow::Result<Self> {
         let mut wires = Vec::new();
         for _ in 0..PARTS {
             wires.push(FaultProxy::start(front).await?);
         }
-        let shared = Arc::new(Shared {
-            meter: meter.clone(),
-            present: AtomicUsize::new(0),
-            next: AtomicU32::new(1),
-        });
-        let (stop, stopped) = watch::channel(false);
-        let mut seats = JoinSet::new();
-        for n in 0..count {
+        // The name of the next speaker in the marks of its speech.
+        let next = Arc::new(AtomicU32::new(1));
+        let seats = (0..count).map(|n| {
             let url = format!("ws://{}/ws/session", wires[n as usize % PARTS].addr());
-            let seat = Seat { n, url, shared: Arc::clone(&shared), stop: stopped.clone() };
-            seats.spawn(seat.keep());
-        }
-        Ok(Crowd { seats, wires, shared, stop })
+            conversations(Seat { n, url, scarce }, Arc::clone(&next))
+        });
+        let speakers = lingua_lab::Crowd::start(seats, meter, Judgement::FaultsExpected);
+        Ok(Crowd { speakers, wires })
     }
 
     pub fn meter(&self) -> &Meter {
-        &self.shared.meter
+        self.speakers.meter()
     }
 
     /// How many are in a conversation.
     pub fn present(&self) -> usize {
-        self.shared.present.load(Ordering::Relaxed)
+        self.speakers.present()
     }
 
     /// Cuts all connections of one part; how many those were.
@@ -96,14 +83,9 @@ impl Crowd {
         connections
     }
 
-    /// Has all break off, hear what is open and leave; tells what became of it.
-    pub async fn end(mut self) -> String {
-        self.stop.send_replace(true);
-        let all = async { while self.seats.join_next().await.is_some() {} };
-        match timeout(END_LIMIT, all).await {
-            Ok(()) => "all heard how their sentences ended".to_owned(),
-            Err(_) => format!("{} were still waiting for an answer", self.present()),
-        }
+    /// Has all break off, hear what is open and leave.
+    pub async fn end(self) -> CrowdReport {
+        self.speakers.leave(END_LIMIT).await
     }
 }
 
@@ -111,90 +93,42 @@ impl Crowd {
 struct Seat {
     n: u32,
     url: String,
-    shared: Arc<Shared>,
-    stop: watch::Receiver<bool>,
+    scarce: bool,
+}
+
+/// One conversation after the other, each with pauses of its own.
+fn conversations(seat: Seat, next: Arc<AtomicU32>) -> Conversations {
+    let mut begin_after = BEGIN_AFTER * (seat.n / 2);
+    Box::new(move || {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let pair = seat.pair();
+        let pause = Duration::from_millis(rand::random_range(500..6_000));
+        Some(Conversation {
+            begin_after: std::mem::replace(&mut begin_after, pause),
+            speaker: seat.options(pair),
+            script: script(number, pair),
+        })
+    })
 }
 
 impl Seat {
-    async fn keep(mut self) {
-        let mut pause = BEGIN_AFTER * (self.n / 2);
-        while !self.rest(pause).await {
-            self.converse().await;
-            pause = Duration::from_millis(rand::random_range(500..6_000));
-        }
-    }
-
-    /// Waits so long; `true` if it is all over.
-    async fn rest(&mut self, pause: Duration) -> bool {
-        tokio::select! {
-            () = sleep(pause) => false,
-            () = told_to_stop(&mut self.stop) => true,
-        }
-    }
-
-    /// One conversation from its beginning to its end.
-    async fn converse(&mut self) {
-        let speaker = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let (one, other) = self.pair();
-        let (options, script) = (self.options(one, other), script(speaker, (one, other)));
-        let meter = self.shared.meter.clone();
-        let watcher = move |at_us, happening: lingua_lab::speaker::Happening<'_>| {
-            meter.note(at_us, &happening);
-        };
-        // Refused or unreachable, as during a fault: somebody else will try.
-        let Ok(speaker) = AutoSpeaker::watched(options, script, watcher).await else { return };
-        self.shared.present.fetch_add(1, Ordering::Relaxed);
-        let ended = tokio::select! {
-            ended = speaker.ended() => ended,
-            () = told_to_stop(&mut self.stop) => {
-                speaker.stop();
-                speaker.ended().await
-            }
-        };
-        let mut report = speaker.report();
-        let abandoned = report.counts.remove(&Kind::Abandoned).unwrap_or(0);
-        let lost = match ended {
-            Ended::Finished if self.can_come_back() => {
-                // Nothing may go down with the session of one that comes back.
-                report.counts.extend((abandoned > 0).then_some((Kind::Abandoned, abandoned)));
-                0
-            }
-            Ended::Finished => {
-                // A drain cuts what such a client is saying, and it says it again elsewhere.
-                report.counts.remove(&Kind::Split);
-                abandoned
-            }
-            // It was sent away or tried for a minute in vain: what was open it knows.
-            Ended::GivenUp(_) => {
-                report.counts.clear();
-                abandoned + speaker.open_sentences() as u64
-            }
-        };
-        self.shared.meter.left(&report, lost);
-        self.shared.present.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// The languages of the next conversation.
     fn pair(&self) -> (&'static str, &'static str) {
         match self.n % 10 {
-            3 => SCARCE,
-            9 if rand::random_bool(0.3) => UNSERVED,
+            3 if self.scarce => SCARCE,
+            9 if self.scarce && rand::random_bool(0.3) => UNSERVED,
             _ => PAIRS[rand::random_range(0..PAIRS.len())],
         }
     }
 
-    fn options(&self, one: &str, other: &str) -> SpeakerOptions {
+    fn options(&self, (one, other): (&str, &str)) -> SpeakerOptions {
         let options = SpeakerOptions::new(&self.url);
         match self.n % 5 {
             0 | 2 => options.two_way(one, other),
-            _ if !self.can_come_back() => options.languages(one, other).existing_client(),
+            // Existing apps cannot come back: a lost connection is a lost session.
+            4 => options.languages(one, other).existing_client(),
             _ => options.languages(one, other),
         }
-    }
-
-    /// Existing apps cannot: a lost connection is a lost session.
-    fn can_come_back(&self) -> bool {
-        self.n % 5 != 4
     }
 }
 
@@ -214,7 +148,18 @@ fn script(speaker: u32, pair: (&str, &str)) -> Script {
     }
 }
 
-/// Waits until it is time; also when nobody is left to say so.
-async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_scarce_demo_asks_for_what_is_scarce() {
+        let pairs = |scarce| {
+            let seats = (0..10).map(move |n| Seat { n, url: String::new(), scarce });
+            seats.flat_map(|seat| (0..50).map(move |_| seat.pair()).collect::<Vec<_>>())
+        };
+        assert!(pairs(false).all(|pair| PAIRS.contains(&pair)));
+        assert!(pairs(true).any(|pair| pair == SCARCE));
+        assert!(pairs(true).any(|pair| pair == UNSERVED));
+    }
 }

@@ -3,19 +3,17 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::Context;
 use lingua_lab::fake_node::Latency;
-use lingua_lab::{Behaviour, FakeNode, HttpClient, NodeOptions};
+use lingua_lab::{Behaviour, FakeNode, FleetStats, HttpClient, Meter, NodeOptions};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::meter::Meter;
 use super::stage::Stage;
 
 /// A node that vanished is back after so long.
 pub(super) const VANISHED: Duration = Duration::from_secs(6);
 
-/// How long the node that is drained now and then serves, and how long it does not.
+/// With `--scarce`: how long the node that is drained now and then serves, and how long it does not.
 const SERVES: Duration = Duration::from_secs(25);
 const DRAINS: Duration = Duration::from_secs(10);
 
@@ -27,6 +25,7 @@ const FAILS: Duration = Duration::from_secs(12);
 const TEXT_EVERY: Duration = Duration::from_millis(1_300);
 
 /// One kind of node.
+#[derive(Debug, Clone, Copy)]
 struct Kind {
     name: &'static str,
     languages: &'static [&'static str],
@@ -37,13 +36,13 @@ struct Kind {
 }
 
 /// What is special about it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trait {
     Plain,
     TextOnly,
-    /// Fails now and then, so that its breaker opens.
+    /// Fails now and then in a scarce demo, so that its breaker opens.
     Unreliable,
-    /// Taken out of service now and then.
+    /// Taken out of service now and then in a scarce demo.
     Drained,
     /// An agent from before acks.
     Old,
@@ -59,7 +58,7 @@ const fn kind(
     Kind { name, languages, slots, takes_ms, trait_ }
 }
 
-/// Twelve; a larger fleet has several of each. Korean has a single slow slot, on purpose.
+/// Twelve; a larger fleet has several of each. Korean has a single slow slot, which only a scarce demo asks for.
 const KINDS: [Kind; 12] = [
     kind("hamburg-a100", &["en", "zh", "de", "fr"], 6, (350, 900), Trait::Plain),
     kind("seoul-laptop", &["en", "ko"], 1, (1_200, 3_000), Trait::Plain),
@@ -80,7 +79,8 @@ const TEXT: [(&str, &str); 4] = [("en", "de"), ("ja", "en"), ("zh", "fr"), ("es"
 
 /// All nodes, each with a connection of its own.
 pub(super) struct Fleet {
-    nodes: Vec<(FakeNode, &'static Kind)>,
+    nodes: lingua_lab::Fleet,
+    scarce: bool,
     doors: Vec<SocketAddr>,
     front: SocketAddr,
     meter: Meter,
@@ -88,61 +88,67 @@ pub(super) struct Fleet {
 
 impl Fleet {
     /// Returns when all are registered.
-    pub async fn start(count: u32, stage: &Stage, meter: &Meter) -> anyhow::Result<Self> {
+    pub async fn start(
+        count: u32,
+        scarce: bool,
+        stage: &Stage,
+        meter: &Meter,
+    ) -> anyhow::Result<Self> {
         let front = stage.address();
-        let mut nodes = Vec::new();
-        for n in 0..count as usize {
-            let kind = &KINDS[n % KINDS.len()];
+        let node = |n: usize| {
+            let kind = kind_of(n);
             let name = match n / KINDS.len() {
                 0 => kind.name.to_owned(),
                 more => format!("{}-{}", kind.name, more + 1),
             };
-            let node = FakeNode::connect(kind.options(front, name, n as u64));
-            nodes.push((node.await.context("a node does not come in")?, kind));
-        }
-        Ok(Fleet { nodes, doors: stage.doors(), front, meter: meter.clone() })
+            kind.options(front, name, n as u64)
+        };
+        let nodes = lingua_lab::Fleet::start((0..count as usize).map(node)).await?;
+        Ok(Fleet { nodes, scarce, doors: stage.doors(), front, meter: meter.clone() })
     }
 
     /// How many are there, of how many.
     pub fn connected(&self) -> (usize, usize) {
-        (self.nodes.iter().filter(|(node, _)| node.is_connected()).count(), self.nodes.len())
+        (self.nodes.connected(), self.nodes.nodes().len())
     }
 
     /// Any of them.
     pub fn one(&self) -> Chosen<'_> {
-        let (node, kind) = &self.nodes[rand::random_range(0..self.nodes.len())];
-        Chosen { node, kind }
+        let nodes = self.nodes.nodes();
+        let n = rand::random_range(0..nodes.len());
+        Chosen { node: &nodes[n], kind: kind_of(n) }
     }
 
     /// What goes on besides speech: some nodes have their moods, and some people want text only.
     pub async fn live(&self) -> std::convert::Infallible {
+        let scarcity = async {
+            if !self.scarce {
+                std::future::pending::<()>().await;
+            }
+            tokio::select! {
+                never = self.moods() => never,
+                never = self.drains() => never,
+            }
+        };
         tokio::select! {
-            never = self.moods() => never,
-            never = self.drains() => never,
+            never = scarcity => never,
             never = self.texts() => never,
         }
     }
 
     /// Has all finish what they have to say and leave; tells what they did.
     pub async fn end(self) -> String {
-        let sum = |of: fn(&lingua_lab::fake_node::NodeStats) -> u64| -> u64 {
-            self.nodes.iter().map(|(node, _)| of(&node.stats())).sum()
-        };
-        let told = format!(
-            "{} jobs done, {} failed, {} refused as busy, {} given to a node that was full",
-            sum(|stats| stats.done),
-            sum(|stats| stats.failed),
-            sum(|stats| stats.rejected),
-            sum(|stats| stats.breaches),
-        );
-        let leaving = self.nodes.into_iter().map(|(node, _)| node.close());
-        futures_util::future::join_all(leaving).await;
-        told
+        let FleetStats { done, failed, rejected, breaches, .. } = self.nodes.close().await;
+        format!(
+            "{done} jobs done, {failed} failed, {rejected} refused as busy, {breaches} given to a node that was \
+             full"
+        )
     }
 
     fn with(&self, wanted: Trait) -> impl Iterator<Item = Chosen<'_>> {
-        let with = self.nodes.iter().filter(move |(_, kind)| kind.trait_ == wanted);
-        with.map(|(node, kind)| Chosen { node, kind })
+        let all = self.nodes.nodes().iter().zip(0..);
+        let all = all.map(|(node, n)| Chosen { node, kind: kind_of(n) });
+        all.filter(move |one| one.kind.trait_ == wanted)
     }
 
     async fn moods(&self) -> std::convert::Infallible {
@@ -192,11 +198,16 @@ impl Fleet {
             let reply = client.post("/v1/dispatch/f2f", &job).await;
             let done = |view: &Value| view["job"]["state"] == "DONE";
             if reply.is_ok_and(|reply| reply.json().is_ok_and(|view| done(&view))) {
-                self.meter.text_job();
+                self.meter.other_job();
             }
         }
         std::future::pending().await
     }
+}
+
+/// What the node with this number is.
+fn kind_of(n: usize) -> &'static Kind {
+    &KINDS[n % KINDS.len()]
 }
 
 impl Kind {
@@ -223,6 +234,7 @@ impl Kind {
             latency: Latency::Spread { p50_ms, p99_ms },
             crash_pause: VANISHED,
             partials: true,
+            readable: true,
             tts_audio_bytes: if self.trait_ == Trait::TextOnly { 0 } else { 3_000 },
             ..Behaviour::default()
         }

@@ -4,21 +4,19 @@
 //! outlives nobody, not even a demonstration that was killed.
 
 use std::net::SocketAddr;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::anyhow;
+use lingua_lab::process::{Signal, StartError};
+use lingua_lab::{Launch, SchedulerProcess};
 use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-/// For its three lines: it opens the store before.
-const START_LIMIT: Duration = Duration::from_secs(30);
+use crate::bench::process::program;
 
 /// For its end after SIGTERM; a little more than it allows itself.
 const END_LIMIT: Duration = Duration::from_secs(50);
@@ -58,8 +56,9 @@ enum Order {
 impl Instance {
     /// Starts it on a free port and waits until it listens. `news` hears when it dies and is back.
     pub async fn start(plan: Plan, news: mpsc::Sender<String>) -> anyhow::Result<Self> {
-        let (process, address) = Process::start(&plan, 1, "127.0.0.1:0").await?;
-        let pid = Arc::new(Mutex::new(process.child.id()));
+        let process = start(&plan, 1, "127.0.0.1:0").await?;
+        let address = process.address();
+        let pid = Arc::new(Mutex::new(process.process.id()));
         let (orders, told) = mpsc::channel(ORDERS);
         let keeper = Keeper { plan, address, pid: Arc::clone(&pid), told, news, lives: 1 };
         Ok(Instance { address, pid, orders, task: tokio::spawn(keeper.keep(process)) })
@@ -111,27 +110,27 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn keep(mut self, mut process: Process) -> Result<(), String> {
+    async fn keep(mut self, mut scheduler: SchedulerProcess) -> Result<(), String> {
         let number = self.plan.number;
         loop {
             let status = tokio::select! {
-                status = process.child.wait() => status,
+                status = scheduler.process.gone() => status,
                 order = self.told.recv() => match order {
                     Some(Order::Kill) => {
-                        process.signal(Signal::KILL);
+                        signal(&scheduler, Signal::KILL);
                         continue;
                     }
                     Some(Order::Freeze(time)) => {
-                        process.signal(Signal::STOP);
+                        signal(&scheduler, Signal::STOP);
                         let ending = matches!(
                             timeout(time, self.told.recv()).await, Ok(Some(Order::End) | None));
-                        process.signal(Signal::CONT);
+                        signal(&scheduler, Signal::CONT);
                         if ending {
-                            return process.end().await;
+                            return end(scheduler).await;
                         }
                         continue;
                     }
-                    Some(Order::End) | None => return process.end().await,
+                    Some(Order::End) | None => return end(scheduler).await,
                 },
             };
             *self.pid.lock() = None;
@@ -147,19 +146,16 @@ impl Keeper {
                 }
                 self.lives += 1;
                 let listen = self.address.to_string();
-                match Process::start(&self.plan, self.lives, &listen).await {
-                    Ok((again, _)) => {
-                        process = again;
+                match start(&self.plan, self.lives, &listen).await {
+                    Ok(again) => {
+                        scheduler = again;
                         break;
                     }
                     Err(error) => self.tell(format!("scheduler {number} is not back: {error:#}")),
                 }
             }
-            *self.pid.lock() = process.child.id();
-            self.tell(format!(
-                "scheduler {number} is back, pid {}",
-                process.child.id().unwrap_or_default()
-            ));
+            *self.pid.lock() = scheduler.process.id();
+            self.tell(format!("scheduler {number} is back, pid {}", scheduler.pid()));
         }
     }
 
@@ -169,79 +165,38 @@ impl Keeper {
     }
 }
 
-/// A living process.
-struct Process {
-    child: Child,
-    /// Kept apart, because waiting for a child closes the pipe to it.
-    _stdin: ChildStdin,
-    /// Kept open: it may say more than its greeting.
-    _stdout: BufReader<ChildStdout>,
+/// Starts this very program as `lingua serve`.
+async fn start(plan: &Plan, life: u32, listen: &str) -> anyhow::Result<SchedulerProcess> {
+    let name = format!("{}-{}-{life}", plan.name, plan.number);
+    let launch = Launch::serve(program()?, listen, &plan.store).with([
+        "--instance-id",
+        &name,
+        "--profile",
+        "fast",
+        "--threads",
+        "1",
+    ]);
+    let started = launch.start_scheduler().await;
+    started.map_err(|error| match error {
+        StartError::Ended(status) => {
+            anyhow!("scheduler {} ended as it began, {}", plan.number, described(status))
+        }
+        other => other.into(),
+    })
 }
 
-impl Process {
-    /// Starts this very program as `lingua serve`.
-    async fn start(plan: &Plan, life: u32, listen: &str) -> anyhow::Result<(Self, SocketAddr)> {
-        let program = std::env::current_exe().context("this program has no path")?;
-        let log = std::env::var("LINGUA_LOG").unwrap_or_else(|_| "error".to_owned());
-        let name = format!("{}-{}-{life}", plan.name, plan.number);
-        let mut child = Command::new(program)
-            .args(["serve", "--listen", listen, "--instance-id", &name, "--profile", "fast"])
-            .args(["--threads", "1", "--with-parent"])
-            // Not on the command line: it may hold a password.
-            .env("LINGUA_STORE", &plan.store)
-            .env("LINGUA_LOG", log)
-            .env_remove("LINGUA_ADVERTISE")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // Ctrl-C on a terminal is for the demonstration, which ends its parts in order.
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .context("the scheduler does not start")?;
-        let stdin = child.stdin.take().context("the scheduler has no input")?;
-        let stdout = child.stdout.take().context("the scheduler has no output")?;
-        let mut stdout = BufReader::new(stdout);
-        let greeting = timeout(START_LIMIT, greeting(&mut stdout)).await;
-        let greeting = greeting.with_context(|| format!("silent for {START_LIMIT:?}"))??;
-        let address = greeting.split("http://").nth(1).and_then(|rest| rest.split(' ').next());
-        let Some(address) = address.and_then(|address| address.parse().ok()) else {
-            // What was wrong it has said itself, on standard error.
-            let status = timeout(START_LIMIT, child.wait()).await.context("it does not end")??;
-            bail!("scheduler {} ended as it began, {}", plan.number, described(status));
-        };
-        Ok((Process { child, _stdin: stdin, _stdout: stdout }, address))
-    }
-
-    /// The process is not reaped while it is here, so its id cannot be somebody else's.
-    fn signal(&self, signal: Signal) {
-        let pid = self.child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        if let Some(pid) = pid {
-            // Fails if it has just ended, which is noticed next.
-            let _ = kill_process(pid, signal);
-        }
-    }
-
-    /// Has it drain and end.
-    async fn end(mut self) -> Result<(), String> {
-        self.signal(Signal::TERM);
-        match timeout(END_LIMIT, self.child.wait()).await {
-            Ok(Ok(status)) if status.success() => Ok(()),
-            Ok(Ok(status)) => Err(format!("it ended {}", described(status))),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("it did not end within {END_LIMIT:?} and was killed")),
-        }
-    }
+/// Fails if it has just ended, which is noticed next.
+fn signal(scheduler: &SchedulerProcess, signal: Signal) {
+    let _ = scheduler.process.signal(signal);
 }
 
-/// The first line, when all three were said.
-async fn greeting(stdout: &mut BufReader<ChildStdout>) -> anyhow::Result<String> {
-    let mut first = String::new();
-    stdout.read_line(&mut first).await?;
-    let mut rest = String::new();
-    for _ in 0..2 {
-        stdout.read_line(&mut rest).await?;
+/// Has it drain and end.
+async fn end(mut scheduler: SchedulerProcess) -> Result<(), String> {
+    match scheduler.end(END_LIMIT).await {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("it ended {}", described(status))),
+        Err(error) => Err(format!("{error:#}")),
     }
-    Ok(first)
 }
 
 fn described(status: ExitStatus) -> String {

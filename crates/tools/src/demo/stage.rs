@@ -3,18 +3,21 @@
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use lingua_lab::{RedisConfig, RedisServer};
+use lingua_lab::{Balancer, RedisConfig, RedisServer};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::balancer::Balancer;
 use super::instance::{Instance, Plan};
 use super::screen::Screen;
 use crate::cli::{Demo, Failure};
 
 /// News of the schedulers that nobody has read yet.
 const NEWS: usize = 64;
+
+/// What a scarce demo says of itself.
+const SCARCE: &str = "Scarce on purpose: Korean has one slow slot, nobody serves Swahili, oslo-flaky fails and \
+                      lisbon-night is drained now and then. The dashboard warns of it, rightly.";
 
 /// What nodes and speakers connect to.
 pub(super) enum Stage {
@@ -118,12 +121,18 @@ impl Stage {
             }
         }
         let address = self.address();
+        if options.scarce {
+            lines.push(SCARCE.to_owned());
+        }
+        lines.push(format!(
+            "Talk yourself: http://{address}/talk (simulated nodes answer with a test text)"
+        ));
         lines.push(format!("Dashboard: http://{address}/dashboard"));
         let end = match options.seconds {
             0 => "Ctrl-C ends all of it.".to_owned(),
             seconds => format!("Ends after {seconds} s, or with Ctrl-C."),
         };
-        lines.push(format!("Speak yourself: lingua speak --url http://{address}  {end}"));
+        lines.push(format!("Speak from a shell: lingua speak --url http://{address}  {end}"));
         lines
     }
 

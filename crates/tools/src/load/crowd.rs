@@ -1,39 +1,25 @@
 //! The speakers of a load run, on a thread of their own.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use lingua_lab::speaker::{Ended, Pace, Report, Script, Sentences, sockets};
-use lingua_lab::{AutoSpeaker, ConnectError, SpeakerOptions, monotonic_us};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use lingua_lab::crowd::Judgement;
+use lingua_lab::speaker::{Pace, Script, Sentences, sockets};
+use lingua_lab::{Apart, Conversation, CrowdReport, Meter, SpeakerOptions};
+use tokio::sync::oneshot;
 
-use super::meter::Meter;
-use super::{Way, on_its_own};
+use super::Way;
 use crate::cli::Load;
 
 /// How long the last endings are awaited: a little more than the scheduler lets a job live.
 const PATIENCE: Duration = Duration::from_secs(80);
 
-/// How long a session is tried to be opened.
-const OPEN_LIMIT: Duration = Duration::from_secs(30);
-
-/// What the speakers met.
-#[derive(Debug, Default)]
-pub(super) struct Told {
-    /// All their reports as one.
-    pub report: Report,
-    /// Sessions that were opened.
-    pub opened: u32,
-    /// Speakers that could not speak to their end, by reason.
-    pub failed: BTreeMap<String, u64>,
-}
+/// And how long a speaker may take to leave after them.
+const LEAVE_LIMIT: Duration = Duration::from_secs(110);
 
 pub(super) struct Crowd {
-    stop: watch::Sender<bool>,
-    thread: std::thread::JoinHandle<anyhow::Result<Told>>,
+    stop: oneshot::Sender<()>,
+    speakers: Apart<CrowdReport>,
 }
 
 impl Crowd {
@@ -43,103 +29,30 @@ impl Crowd {
         token: Option<&str>,
         ramp: Duration,
         meter: &Meter,
-    ) -> Self {
-        let (stop, stopped) = watch::channel(false);
+    ) -> anyhow::Result<Self> {
         let one_after = ramp.div_f64(f64::from(options.sessions));
-        let wanted: Vec<_> =
-            (0..options.sessions).map(|number| speaker(options, way, number, token)).collect();
+        let seat = |number: u32| {
+            let (speaker, script) = speaker(options, way, number, token);
+            let begin_after = one_after.mul_f64(f64::from(number));
+            Conversation { begin_after, speaker, script }.alone()
+        };
+        let seats: Vec<_> = (0..options.sessions).map(seat).collect();
+        let (stop, stopped) = oneshot::channel::<()>();
         let meter = meter.clone();
-        let thread = on_its_own("speakers", async move {
-            let began = Instant::now();
-            let mut speakers = JoinSet::new();
-            for (number, (options, script)) in wanted.into_iter().enumerate() {
-                let begin_at = began + one_after.mul_f64(number as f64);
-                speakers.spawn(one(options, script, begin_at, meter.clone(), stopped.clone()));
-            }
-            let mut told = Told::default();
-            while let Some(one) = speakers.join_next().await {
-                match one {
-                    Ok(one) => told.add(one),
-                    Err(panicked) => *told.failed.entry(panicked.to_string()).or_default() += 1,
-                }
-            }
-            told
-        });
-        Self { stop, thread }
+        let speakers = Apart::start("speakers", async move {
+            let crowd = lingua_lab::Crowd::start(seats, &meter, Judgement::Strict);
+            // Also when the command has ended already.
+            let _ = stopped.await;
+            crowd.finish(LEAVE_LIMIT).await
+        })?;
+        Ok(Self { stop, speakers })
     }
 
     /// Has all say their sentences to the end and waits for what is open.
-    pub async fn finish(self) -> anyhow::Result<Told> {
-        self.stop.send_replace(true);
-        let joined = tokio::task::spawn_blocking(move || self.thread.join()).await?;
-        joined.map_err(|_| anyhow::anyhow!("the speakers' thread panicked"))?
-    }
-}
-
-/// What became of one speaker; `None` if it was stopped before it began.
-type One = Option<(Option<Report>, Option<String>)>;
-
-async fn one(
-    options: SpeakerOptions,
-    script: Script,
-    begin_at: Instant,
-    meter: Meter,
-    mut stop: watch::Receiver<bool>,
-) -> One {
-    tokio::select! {
-        () = sleep_until(begin_at) => {}
-        () = told_to_stop(&mut stop) => return None,
-    }
-    let asked_us = monotonic_us();
-    let watcher = {
-        let meter = meter.clone();
-        move |at_us, happening: lingua_lab::speaker::Happening<'_>| meter.note(at_us, &happening)
-    };
-    let opened = timeout(OPEN_LIMIT, AutoSpeaker::watched(options, script, watcher)).await;
-    let speaker = match opened {
-        Ok(Ok(speaker)) => speaker,
-        Ok(Err(error)) => return Some((None, Some(reason(&error)))),
-        Err(_) => return Some((None, Some(format!("no session within {OPEN_LIMIT:?}")))),
-    };
-    meter.opened(monotonic_us() - asked_us);
-    let ended = tokio::select! {
-        ended = speaker.ended() => ended,
-        () = told_to_stop(&mut stop) => {
-            speaker.stop_after_sentence();
-            let ended = timeout(PATIENCE + OPEN_LIMIT, speaker.ended()).await;
-            ended.unwrap_or_else(|_| Ended::GivenUp("its endings did not come".to_owned()))
-        }
-    };
-    let failed = match ended {
-        Ended::Finished => None,
-        Ended::GivenUp(why) => Some(why),
-    };
-    Some((Some(speaker.report()), failed))
-}
-
-/// Waits until it is time; also when nobody is left to say so.
-async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// Without what differs from speaker to speaker.
-fn reason(error: &anyhow::Error) -> String {
-    match error.downcast_ref::<ConnectError>() {
-        Some(refused) => refused.to_string(),
-        None => error.root_cause().to_string(),
-    }
-}
-
-impl Told {
-    fn add(&mut self, one: One) {
-        let Some((report, failed)) = one else { return };
-        if let Some(report) = report {
-            self.opened += 1;
-            self.report.add(&report);
-        }
-        if let Some(why) = failed {
-            *self.failed.entry(why).or_default() += 1;
-        }
+    pub async fn finish(self) -> anyhow::Result<CrowdReport> {
+        // Fails if they are gone already, and then there is nothing to stop.
+        let _ = self.stop.send(());
+        self.speakers.finish().await
     }
 }
 

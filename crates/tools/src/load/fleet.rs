@@ -1,34 +1,18 @@
 //! The nodes of a load run, on a thread of their own.
 
 use anyhow::Context;
-use lingua_lab::fake_node::{Latency, NodeStats};
-use lingua_lab::{Behaviour, FakeNode, NodeOptions};
-use serde::Serialize;
+use lingua_lab::fake_node::Latency;
+use lingua_lab::{Apart, Behaviour, NodeOptions};
+use lingua_server::client::Tokens;
 use tokio::sync::oneshot;
 
-use super::{Way, on_its_own};
-use crate::cli::{Failure, Load};
-use lingua_server::client::Tokens;
-
+use super::Way;
 use crate::advice::advice_for;
-
-/// What the nodes did.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Told {
-    pub nodes: u32,
-    pub jobs: u64,
-    pub done: u64,
-    /// The most jobs that one node ever had at once.
-    pub highest_running: u64,
-    /// Jobs given to a node that was full.
-    pub breaches: u64,
-    pub duplicates: u64,
-    pub errors: u64,
-}
+use crate::cli::{Failure, Load};
 
 pub(super) struct Fleet {
     stop: oneshot::Sender<()>,
-    thread: std::thread::JoinHandle<anyhow::Result<Told>>,
+    nodes: Apart<lingua_lab::FleetStats>,
 }
 
 impl Fleet {
@@ -47,50 +31,29 @@ impl Fleet {
         let wanted: Vec<_> = wanted.collect();
         let (stop, stopped) = oneshot::channel();
         let (tell, ready) = std::sync::mpsc::sync_channel(1);
-        let thread = on_its_own("nodes", async move {
-            let mut nodes = Vec::new();
-            for options in wanted {
-                match FakeNode::connect(options).await {
-                    Ok(node) => nodes.push(node),
-                    Err(error) => {
-                        // Nobody listens if the command has ended already.
-                        let _ = tell.send(Err(error));
-                        return Told::default();
-                    }
+        let nodes = Apart::start("nodes", async move {
+            let fleet = match lingua_lab::Fleet::start(wanted).await {
+                Ok(fleet) => fleet,
+                Err(error) => {
+                    // Nobody listens if the command has ended already.
+                    let _ = tell.send(Err(error));
+                    return lingua_lab::FleetStats::default();
                 }
-            }
+            };
             let _ = tell.send(Ok(()));
             // Also when the command has ended already.
             let _ = stopped.await;
-            let told = Told::of(&nodes);
-            futures_util::future::join_all(nodes.into_iter().map(FakeNode::close)).await;
-            told
-        });
+            fleet.close().await
+        })?;
         let ready = ready.recv().context("the nodes' thread is gone")?;
         ready.map_err(|error| Failure::failed(format!("{error:#}{}", advice_for(&error))))?;
-        Ok(Self { stop, thread })
+        Ok(Self { stop, nodes })
     }
 
-    pub fn finish(self) -> anyhow::Result<Told> {
+    pub async fn finish(self) -> anyhow::Result<lingua_lab::FleetStats> {
         // Fails if they are gone already, and then there is nothing to stop.
         let _ = self.stop.send(());
-        self.thread.join().map_err(|_| anyhow::anyhow!("a node panicked"))?
-    }
-}
-
-impl Told {
-    fn of(nodes: &[FakeNode]) -> Self {
-        let stats: Vec<NodeStats> = nodes.iter().map(FakeNode::stats).collect();
-        let sum = |of: fn(&NodeStats) -> u64| stats.iter().map(of).sum();
-        Self {
-            nodes: nodes.len() as u32,
-            jobs: sum(|node| node.received),
-            done: sum(|node| node.done),
-            highest_running: stats.iter().map(|node| node.highest_running).max().unwrap_or(0),
-            breaches: sum(|node| node.breaches),
-            duplicates: sum(|node| node.duplicates),
-            errors: sum(|node| node.errors),
-        }
+        self.nodes.finish().await
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::meter::{Percentiles, Point};
+use lingua_lab::meter::{Percentiles, Point};
 
 const WIDTH: f64 = 900.0;
 const PANEL: f64 = 220.0;

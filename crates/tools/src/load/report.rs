@@ -1,14 +1,15 @@
 //! What a load run tells.
 
+use lingua_server::say;
 use std::collections::BTreeMap;
 
 use indicatif::HumanBytes;
+use lingua_lab::meter::{Measured, Percentiles, Point};
 use lingua_lab::speaker::Kind;
+use lingua_lab::{CrowdReport, FleetStats, Meter};
 use serde::Serialize;
 
 use super::machine::{Process, Usage};
-use super::meter::{Measured, Meter, Percentiles, Point};
-use super::{crowd, fleet};
 use crate::cli::Load;
 
 /// Speakers that are later than this with their own pieces measure themselves.
@@ -35,7 +36,7 @@ pub(super) struct Report {
     backpressure: u64,
     errors: u64,
     last_error: Option<String>,
-    nodes: fleet::Told,
+    nodes: FleetStats,
     memory: Option<Memory>,
     interrupted: bool,
     /// Second by second.
@@ -116,8 +117,8 @@ impl Report {
     pub fn new(
         options: &Load,
         meter: &Meter,
-        told: crowd::Told,
-        nodes: fleet::Told,
+        told: CrowdReport,
+        nodes: FleetStats,
         usage: &[Usage; 4],
         interrupted: bool,
     ) -> Self {
@@ -135,10 +136,10 @@ impl Report {
             check: Check::of(&report),
             missing: report.missing,
             opening_ms: measured.opening,
-            reconnects: measured.reconnects,
+            reconnects: measured.counts.reconnects,
             sessions_not_recovered: report.sessions.saturating_sub(u64::from(told.opened)),
-            backpressure: measured.backpressure,
-            errors: measured.errors,
+            backpressure: measured.counts.backpressure,
+            errors: measured.counts.errors,
             last_error: measured.last_error.clone(),
             nodes,
             memory: processes.map(|((before, begun), (spoken, end))| {
@@ -184,23 +185,23 @@ impl Report {
         (self.results == 0).then(|| "not one sentence came back with a result".to_owned())
     }
 
-    #[allow(clippy::print_stdout, reason = "the report is the result of the command")]
     pub fn print(&self) {
-        println!("{}\n", self.title());
-        println!("sessions     {} opened, {} reconnects", self.sessions_opened, self.reconnects);
+        say!("{}\n", self.title());
+        say!("sessions     {} opened, {} reconnects", self.sessions_opened, self.reconnects);
         for (why, count) in &self.speakers_failed {
-            println!("             {count} failed: {why}");
+            say!("             {count} failed: {why}");
         }
         let missing: u64 = self.missing.values().sum();
-        println!(
+        say!(
             "sentences    {} said, {} results, {missing} missing",
-            self.sentences_said, self.results
+            self.sentences_said,
+            self.results
         );
         for (why, count) in &self.missing {
-            println!("             {count} {why}");
+            say!("             {count} {why}");
         }
         let check = &self.check;
-        println!(
+        say!(
             "check        {} lost, {} doubled, {} disordered, {} split, {} garbled, {} abandoned",
             check.lost,
             check.doubled,
@@ -210,19 +211,13 @@ impl Report {
             check.abandoned
         );
         for example in &check.examples {
-            println!("             {example}");
+            say!("             {example}");
         }
         if self.errors + self.backpressure > 0 {
             let last = self.last_error.as_deref().unwrap_or("");
-            println!(
-                "told         {} errors, {} to hold on {last}",
-                self.errors, self.backpressure
-            );
+            say!("told         {} errors, {} to hold on {last}", self.errors, self.backpressure);
         }
-        println!(
-            "\n{:<26} {:>9} {:>9} {:>9} {:>9} {:>9}",
-            "ms", "count", "p50", "p90", "p99", "max"
-        );
+        say!("\n{:<26} {:>9} {:>9} {:>9} {:>9} {:>9}", "ms", "count", "p50", "p90", "p99", "max");
         let steady = &self.steady;
         for (name, times) in [
             ("final -> node's socket", &steady.to_node_ms),
@@ -232,15 +227,14 @@ impl Report {
             ("speakers late by", &steady.speakers_late_ms),
         ] {
             let Percentiles { count, p50, p90, p99, max } = times;
-            println!("{name:<26} {count:>9} {p50:>9.2} {p90:>9.2} {p99:>9.2} {max:>9.2}");
+            say!("{name:<26} {count:>9} {p50:>9.2} {p90:>9.2} {p99:>9.2} {max:>9.2}");
         }
         self.print_costs();
     }
 
-    #[allow(clippy::print_stdout, reason = "the report is the result of the command")]
     fn print_costs(&self) {
         let steady = &self.steady;
-        println!(
+        say!(
             "\nmachine      {:.0} % busy over {:.0} s, {:.1} sentences/s; speakers and nodes {:.2} processors",
             steady.machine_load * 100.0,
             steady.seconds,
@@ -248,16 +242,18 @@ impl Report {
             steady.own_processors
         );
         if let Some(cost) = &steady.scheduler {
-            println!(
+            say!(
                 "scheduler    {:.2} processors: {:.3} ms a second and session, {:.2} s per 1000 sentences",
-                cost.processors, cost.cpu_ms_per_session_second, cost.cpu_s_per_1000_utterances
+                cost.processors,
+                cost.cpu_ms_per_session_second,
+                cost.cpu_s_per_1000_utterances
             );
         }
         if let Some(processors) = steady.redis_processors {
-            println!("redis        {processors:.2} processors");
+            say!("redis        {processors:.2} processors");
         }
         if let Some(memory) = &self.memory {
-            println!(
+            say!(
                 "memory       {} before, {} when all had begun, {} at most; {} a session",
                 HumanBytes(memory.before_bytes),
                 HumanBytes(memory.all_begun_bytes),
@@ -266,12 +262,12 @@ impl Report {
             );
         }
         if steady.speakers_late_ms.p99 > LATE_MS {
-            println!(
+            say!(
                 "note         the speakers themselves were late: the latencies hold their delay too"
             );
         }
         if self.interrupted {
-            println!("note         interrupted before its time");
+            say!("note         interrupted before its time");
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Nodes {
 pub(crate) struct Node {
     pub(crate) node_id: String,
     pub(crate) state: String,
-    pub(crate) instance: Option<String>,
+    pub(crate) instance: String,
     pub(crate) order: String,
     pub(crate) breaker: String,
     pub(crate) slots: Slots,

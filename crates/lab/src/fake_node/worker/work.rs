@@ -53,6 +53,7 @@ impl Worker {
         add_many(&counters.audio_bytes, audio.len());
         // Not there if it was cancelled meanwhile, or not worked on at all.
         let mut job = self.awaiting_audio.take().and_then(|place| self.running.take(place))?;
+        job.ids.said.hear(&audio);
         job.ids.hear(Audio::of(&audio));
         job.awaits_audio = false;
         self.step(job, Instant::now(), link)
@@ -68,6 +69,7 @@ impl Worker {
             None
         });
         if let Some(audio) = &audio {
+            ids.said.hear(audio);
             ids.hear(Audio::of(audio));
         }
         add(&self.shared.counters.received);
@@ -159,7 +161,8 @@ impl Worker {
         while job.due() <= now {
             match job.next {
                 Step::Partial => {
-                    link.send_text(self.pen.partial(&job.ids));
+                    let readable = self.options.behaviour.readable;
+                    link.send_text(self.pen.partial(&job.ids, readable));
                     job.next = self.step_after_partial();
                 }
                 Step::Progress => {
@@ -191,8 +194,9 @@ impl Worker {
                 self.note(JobEvent::Swallowed, &job.ids);
             }
             _ => {
-                let Behaviour { tts_audio_bytes, says, .. } = &self.options.behaviour;
-                let result = self.pen.result(&job.ids, took_ms, *tts_audio_bytes, says.as_deref());
+                let Behaviour { tts_audio_bytes, says, readable, .. } = &self.options.behaviour;
+                let says = says.as_deref();
+                let result = self.pen.result(&job.ids, took_ms, *tts_audio_bytes, says, *readable);
                 self.send_result(&job.ids, result, link);
                 add(&self.shared.counters.done);
                 self.shared.write("answered", || job.ids.told_apart_by());

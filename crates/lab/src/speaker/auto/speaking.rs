@@ -34,6 +34,7 @@ pub(super) enum Due {
 pub(super) struct Speaking {
     reader: Reader,
     pace: Pace,
+    at_least_every: Duration,
     piece_ms: u64,
     codec: Codec,
     now: Place,
@@ -63,6 +64,7 @@ impl Speaking {
         Self {
             reader: Reader::new(script.sentences.clone(), codec),
             pace: script.pace,
+            at_least_every: script.at_least_every,
             piece_ms,
             codec,
             now: Place::Pause { until: now + script.begin_after },
@@ -115,7 +117,8 @@ impl Speaking {
                     Pace::Times(times) => Place::Pause { until: *due + pause.div_f64(times) },
                     Pace::ClosedLoop => {
                         let seconds = messages as f64 / CLOSED_LOOP_MESSAGES_PER_SECOND;
-                        Place::Ending { not_before: *due + Duration::from_secs_f64(seconds) }
+                        let pause = Duration::from_secs_f64(seconds).max(self.at_least_every);
+                        Place::Ending { not_before: *due + pause }
                     }
                 };
                 Some((Due::Final, since))
@@ -230,6 +233,19 @@ mod tests {
         assert_eq!(speaking.due(false), None);
         let heard = play(&mut speaking, now, true);
         assert_eq!(heard, [(13, 8000), (13, 0)]);
+    }
+
+    #[test]
+    fn a_closed_loop_that_is_refused_at_once_says_no_more_than_it_is_told_to() {
+        let now = Instant::now();
+        let at_least_every = Duration::from_millis(700);
+        let script = Script { at_least_every, ..script(Pace::ClosedLoop) };
+        let mut speaking = Speaking::new(&script, Codec::Pcm16, now);
+        assert_eq!(
+            play(&mut speaking, now, true),
+            [(0, 8000), (0, 0), (700, 8000), (700, 0)],
+            "each ends in the moment it is said"
+        );
     }
 
     #[test]

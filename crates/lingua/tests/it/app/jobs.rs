@@ -24,6 +24,7 @@ pub struct JobBuilder {
     session: String,
     src: String,
     tgt: String,
+    either: bool,
     speech: bool,
     index: u64,
     preferred: Option<NodeId>,
@@ -42,6 +43,7 @@ pub fn job() -> JobBuilder {
         session: format!("s-{:x}", nonce as u64),
         src: "en".into(),
         tgt: "zh".into(),
+        either: false,
         speech: false,
         index: 0,
         preferred: None,
@@ -67,6 +69,12 @@ impl JobBuilder {
     pub fn pair(mut self, src: &str, tgt: &str) -> Self {
         (self.src, self.tgt) = (src.into(), tgt.into());
         self
+    }
+
+    /// Either of the two may be spoken.
+    pub fn either(mut self, a: &str, b: &str) -> Self {
+        self.either = true;
+        self.pair(a, b)
     }
 
     pub fn spoken(mut self) -> Self {
@@ -108,7 +116,8 @@ impl JobBuilder {
     pub fn spec(self, app: &TestApp) -> JobSpec {
         let tenant = TenantId::new(&self.tenant).unwrap();
         let session = SessionKey::new(tenant.clone(), SessionId::new(&self.session).unwrap());
-        let route = Route::Directed(Lang::new(&self.src).unwrap(), Lang::new(&self.tgt).unwrap());
+        let (src, tgt) = (Lang::new(&self.src).unwrap(), Lang::new(&self.tgt).unwrap());
+        let route = if self.either { Route::Either(src, tgt) } else { Route::Directed(src, tgt) };
         let key = JobKey {
             session: &session,
             origin: Origin::Unnamed(self.nonce),

@@ -70,6 +70,7 @@ pub fn quick() -> Settings {
     settings.timing.quarantine_ms = 3_000;
     settings.timing.send_ms = 300;
     settings.timing.ack_ms = 200;
+    settings.timing.http_ack_ms = 200;
     settings.timing.reserve_lease_ms = 800;
     settings.timing.queue_max_ms = 600;
     settings.timing.exec_max_ms = 3_000;

@@ -223,6 +223,7 @@ pub fn hasty() -> Settings {
     let mut settings = calm();
     settings.timing.send_ms = 100;
     settings.timing.ack_ms = 200;
+    settings.timing.http_ack_ms = 200;
     settings.timing.reserve_lease_ms = 800;
     settings.timing.check().unwrap();
     settings

@@ -141,6 +141,7 @@ pub fn hurried() -> Settings {
     let mut settings = calm();
     settings.timing.send_ms = 200;
     settings.timing.ack_ms = 400;
+    settings.timing.http_ack_ms = 400;
     settings.timing.reserve_lease_ms = 1_500;
     settings.timing.queue_max_ms = 300;
     settings.timing.exec_max_ms = 800;

@@ -108,6 +108,22 @@ impl Client {
         self.call(to, "GET", path, None, &Value::Null).await
     }
 
+    /// The head of the answer to such a request.
+    pub async fn head(&self, to: SocketAddr, path: &str) -> anyhow::Result<String> {
+        let mut stream = self.connect(to).await?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        stream.flush().await?;
+        let mut bytes = Vec::new();
+        while !bytes.windows(4).any(|four| four == b"\r\n\r\n") {
+            let more = timeout(PATIENCE, stream.read_buf(&mut bytes)).await??;
+            anyhow::ensure!(more > 0, "it ended before an answer");
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(text.split_inclusive("\r\n\r\n").next().unwrap_or_default().to_owned())
+    }
+
     /// One request on a connection of its own: the status and the JSON.
     pub async fn call(
         &self,
@@ -133,7 +149,7 @@ pub async fn ask(
     let body = if body.is_null() { String::new() } else { body.to_string() };
     let token = token.map(|token| format!("authorization: Bearer {token}\r\n"));
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n\
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\naccept: application/json\r\n\
          content-length: {}\r\n{}\r\n{body}",
         body.len(),
         token.unwrap_or_default(),

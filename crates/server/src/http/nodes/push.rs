@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderValue, Method, Request, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, Request, Uri, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client;
@@ -26,6 +26,10 @@ const AT_ONCE: usize = 8;
 
 /// What is read of an endpoint's answer, so that its connection can be used again.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
+
+/// What every call to an endpoint says of itself. No scheduler takes such a call: an endpoint that turns
+/// out to be one, of another instance on this machine, would otherwise be given orders in its name.
+pub(crate) const FROM_SCHEDULER: HeaderName = HeaderName::from_static("lingua-from-scheduler");
 
 /// The client of all endpoints. It keeps connections and follows no redirects.
 #[derive(Clone)]
@@ -50,6 +54,7 @@ impl Endpoints {
         *request.uri_mut() = endpoint;
         let json = HeaderValue::from_static("application/json");
         request.headers_mut().insert(header::CONTENT_TYPE, json);
+        request.headers_mut().insert(FROM_SCHEDULER, HeaderValue::from_static("1"));
         let call = async {
             let (head, body) = match self.0.request(request).await {
                 Ok(answer) => answer.into_parts(),

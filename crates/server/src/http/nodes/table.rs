@@ -25,6 +25,7 @@ pub(crate) const SUPPORTS: Supports = Supports {
     tokens: false,
     progress: false,
     result_ack: false,
+    calls: true,
 };
 
 /// Silent for so many heartbeats a node is taken for gone: one more than until it is stale.

@@ -16,11 +16,10 @@ pub(crate) struct NodeBody {
     /// Where it is in its life, by everybody's word.
     #[schema(example = "ready")]
     state: &'static str,
-    /// The instance that has its connection, if that is another one than the one that answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The instance that has, or last had, its connection.
     #[schema(example = "eu-2")]
-    instance: Option<String>,
-    /// It has a connection, to this instance or to that one.
+    instance: String,
+    /// It has a connection to that instance.
     connected: bool,
     /// Its heartbeat is not overdue.
     fresh: bool,
@@ -233,7 +232,7 @@ impl NodeBody {
         NodeBody {
             node_id: view.id.to_string(),
             state: view.health.as_str(),
-            instance: view.instance.as_ref().map(ToString::to_string),
+            instance: view.instance.to_string(),
             connected: view.connected,
             fresh: view.fresh,
             overloaded: view.overloaded,

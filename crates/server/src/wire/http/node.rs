@@ -1,6 +1,6 @@
 //! A node about itself, over HTTP.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::http::Uri;
 use axum::http::uri::Scheme;
@@ -245,9 +245,14 @@ impl NodeReport {
         Ok([percent("cpu", load.cpu)?, percent("gpu", load.gpu)?, percent("mem", load.mem)?])
     }
 
-    /// Where to send what is for the node. Only loopback: a node must not be able to make the
-    /// scheduler call what only the scheduler can reach.
-    pub(crate) fn endpoint(&self) -> Result<Option<Uri>, Refusal> {
+    /// Where to send what is for a node that calls from this address. Only loopback, and only for a node on
+    /// this machine: a node must not be able to make the scheduler call what only the scheduler can
+    /// reach. Never the scheduler's own listeners, to which such a call would be one of this machine.
+    pub(crate) fn endpoint(
+        &self,
+        from: IpAddr,
+        listeners: &[SocketAddr],
+    ) -> Result<Option<Uri>, Refusal> {
         let Some(text) = &self.endpoint else { return Ok(None) };
         let refused =
             |why: &str| Err(Refusal::new(Code::InvalidCapability, format!("endpoint: {why}")));
@@ -276,6 +281,20 @@ impl NodeReport {
                  GET /v1/node/{id}/jobs instead",
             );
         }
+        if !from.is_loopback() {
+            return refused(
+                "only nodes on the scheduler's own machine may name one; leave it out and ask for jobs \
+                 with GET /v1/node/{id}/jobs instead",
+            );
+        }
+        let port = authority.port_u16().unwrap_or(80);
+        let own = |listener: &SocketAddr| {
+            let here = listener.ip().is_loopback() || listener.ip().is_unspecified();
+            here && listener.port() == port
+        };
+        if listeners.iter().any(own) {
+            return refused("is the scheduler itself");
+        }
         Ok(Some(uri))
     }
 }
@@ -300,6 +319,8 @@ mod tests {
     use super::*;
     use crate::wire::http::parse;
 
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     fn report(json: &str) -> NodeReport {
         parse(json.as_bytes()).unwrap()
     }
@@ -308,7 +329,7 @@ mod tests {
     fn only_loopback_endpoints_are_called() {
         let endpoint = |url: &str| {
             let report = report(&format!(r#"{{"node_id":"n","endpoint":{url:?}}}"#));
-            report.endpoint().map_err(|refusal| refusal.code)
+            report.endpoint(HERE, &[]).map_err(|refusal| refusal.code)
         };
         for good in [
             "http://127.0.0.1:8000/jobs",
@@ -341,6 +362,41 @@ mod tests {
         ] {
             assert_eq!(endpoint(bad), Err(Code::InvalidCapability), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_node_of_another_machine_may_not_name_an_endpoint_on_this_one() {
+        let report = report(r#"{"node_id":"n","endpoint":"http://127.0.0.1:8000/jobs"}"#);
+        assert!(report.endpoint("::1".parse().unwrap(), &[]).is_ok());
+        for from in ["10.0.0.7", "192.0.2.1", "2001:db8::1"] {
+            let refusal = report.endpoint(from.parse().unwrap(), &[]).unwrap_err();
+            assert_eq!(refusal.code, Code::InvalidCapability, "{from}");
+        }
+        let without = parse::<NodeReport>(br#"{"node_id":"n"}"#).unwrap();
+        assert!(without.endpoint("10.0.0.7".parse().unwrap(), &[]).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_scheduler_is_nobodys_endpoint() {
+        let listeners = ["127.0.0.1:5010", "0.0.0.0:5011", "10.0.0.1:5012"];
+        let listeners = listeners.map(|listener| listener.parse().unwrap());
+        let endpoint = |url: &str| {
+            let report = report(&format!(r#"{{"node_id":"n","endpoint":{url:?}}}"#));
+            report.endpoint(HERE, &listeners).map_err(|refusal| refusal.code)
+        };
+        for own in [
+            "http://127.0.0.1:5010/api/v1/nodes/n/drain",
+            "http://localhost:5010/",
+            "http://[::1]:5010/",
+            "http://127.9.9.9:5011/",
+        ] {
+            assert_eq!(endpoint(own), Err(Code::InvalidCapability), "{own}");
+        }
+        for other in ["http://127.0.0.1:8000/", "http://127.0.0.1:5012/", "http://localhost/"] {
+            assert!(endpoint(other).is_ok(), "{other}");
+        }
+        let on_80 = report(r#"{"node_id":"n","endpoint":"http://localhost/"}"#);
+        assert!(on_80.endpoint(HERE, &["127.0.0.1:80".parse().unwrap()]).is_err());
     }
 
     #[test]

@@ -354,6 +354,23 @@ pub async fn the_first_claim_of_a_request_wins_until_it_is_forgotten(
     Ok(())
 }
 
+pub async fn a_request_is_released_by_the_job_it_is_bound_to_and_by_no_other(
+    store: &impl StoreUnderTest,
+) -> Outcome {
+    let (a, b) = (store.backend(), store.second());
+    let (tenant, request) = (tenant(), RequestId::new(chance())?);
+    let jobs = [job_of(&session()), job_of(&session())];
+    a.jobs.release_request(&tenant, &request, &jobs[0]).await?;
+    a.jobs.claim_request(&tenant, &request, &jobs[0], LONG).await?;
+    b.jobs.release_request(&tenant, &request, &jobs[1]).await?;
+    assert_eq!(b.jobs.claim_request(&tenant, &request, &jobs[1], LONG).await?, jobs[0]);
+    for _ in 0..2 {
+        b.jobs.release_request(&tenant, &request, &jobs[0]).await?;
+    }
+    assert_eq!(a.jobs.claim_request(&tenant, &request, &jobs[1], LONG).await?, jobs[1]);
+    Ok(())
+}
+
 pub async fn the_same_request_id_of_two_tenants_is_two_requests(
     store: &impl StoreUnderTest,
 ) -> Outcome {

@@ -186,6 +186,7 @@ macro_rules! conformance {
                 a_watched_job_is_due_to_everybody_after_its_deadline_until_unwatched,
                 a_watch_may_begin_before_the_job_is_written,
                 the_first_claim_of_a_request_wins_until_it_is_forgotten,
+                a_request_is_released_by_the_job_it_is_bound_to_and_by_no_other,
                 the_same_request_id_of_two_tenants_is_two_requests,
                 a_turn_is_bound_to_the_last_node_until_the_binding_lapses,
                 a_turn_belongs_to_its_session,

@@ -48,7 +48,7 @@ pub(super) fn lines(state: &State, width: usize, palette: Palette) -> Vec<Line<'
         column("On", 4),
         column("Languages", 5),
     ];
-    let rows: Vec<Row> = shown.into_iter().map(|node| row(node, state)).collect();
+    let rows: Vec<Row> = shown.into_iter().map(row).collect();
     let mut lines = table(&columns, &rows, width, palette);
     let note = format!("{} of {} shown", count(rows.len() as u64), count(nodes.total));
     lines.push(palette.line(note, Tone::Soft));
@@ -65,7 +65,7 @@ fn trouble(node: &Node) -> u8 {
     }
 }
 
-fn row(node: &Node, state: &State) -> Row {
+fn row(node: &Node) -> Row {
     let (sign, tone) = match node.state.as_str() {
         "ready" => ("●", Tone::Fine),
         "draining" => ("◐", Tone::Full),
@@ -80,7 +80,6 @@ fn row(node: &Node, state: &State) -> Row {
     };
     let breaker = if node.breaker == "closed" { Tone::Soft } else { Tone::Bad };
     let load = if node.slots.used >= node.slots.open { Tone::Full } else { Tone::Plain };
-    let answering = state.stats.as_ref().map_or("", |stats| stats.instance.as_str());
     let langs = node.abilities.semantic_langs.iter().chain(&node.abilities.tts_langs);
     let langs: BTreeSet<String> = langs.map(|lang| tame(lang)).collect();
     let cells = vec![
@@ -91,7 +90,7 @@ fn row(node: &Node, state: &State) -> Row {
         (node.latency_ms.map_or_else(|| "–".to_owned(), span), Tone::Plain),
         (count(node.done), Tone::Plain),
         (count(node.failed), Tone::Plain),
-        (tame(node.instance.as_deref().unwrap_or(answering)), Tone::Soft),
+        (tame(&node.instance), Tone::Soft),
         (langs.into_iter().collect::<Vec<_>>().join(" "), Tone::Soft),
     ];
     let below = node.why_idle.iter().map(|why| (tame(why), Tone::Soft)).collect();

@@ -103,7 +103,7 @@ pub(crate) fn full(now_ms: u64) -> State {
     let node = |id: &str, state: &str, used, why: &[&str]| Node {
         node_id: id.into(),
         state: state.into(),
-        instance: (id == "gpu-2").then(|| "eu-2".into()),
+        instance: if id == "gpu-2" { "eu-2" } else { "eu-1" }.into(),
         order: "serve".into(),
         breaker: if state == "degraded" { "open" } else { "closed" }.into(),
         slots: Slots { open: 8, used },

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lingua_lab::HttpClient;
 use tokio::io::{AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
+
+use crate::HttpClient;
 
 /// Between two questions to one scheduler.
 const ASK_EVERY: Duration = Duration::from_secs(1);
