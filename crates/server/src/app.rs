@@ -242,7 +242,8 @@ fn log_start(format: LogFormat, address: &str, store: &Backend) {
     }
 }
 
-/// Three lines: what it listens on, which store it uses, where to look next.
+/// Three lines: what it listens on, which store it uses, where to look next. A service manager is told that
+/// work is taken.
 fn greet(
     scheme: &str,
     address: std::net::SocketAddr,
@@ -265,4 +266,5 @@ fn greet(
          lingua --help",
         store.description
     );
+    crate::systemd::ready();
 }

@@ -20,6 +20,7 @@ mod ws;
 mod peers;
 mod wire;
 mod shutdown;
+mod systemd;
 mod reload;
 pub mod otlp;
 mod telemetry;

@@ -24,6 +24,7 @@ impl Signals {
     pub(crate) async fn stop(mut self, engine: Engine) {
         self.next().await;
         tracing::info!("stopping; a second signal stops at once");
+        crate::systemd::stopping();
         engine.drain();
         tokio::spawn(async move {
             self.next().await;

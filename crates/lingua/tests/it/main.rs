@@ -54,6 +54,7 @@ mod restarts;
 mod revocations;
 mod rolling;
 mod serve;
+mod service;
 mod session_faults;
 mod soak;
 mod speaking;

@@ -177,7 +177,11 @@ async fn examples_are_as_their_schemas_say() {
 async fn an_unknown_parameter_is_refused_with_those_that_the_call_takes() {
     let app = TestApp::start(On::Memory, quick()).await;
     let api = Api::of(&app).await;
-    for path in ["/api/v1/nodes?limt=5", "/api/v1/sessions?Limit=5", "/v1/job/abc?wait=5"] {
+    for path in [
+        "/api/v1/nodes?limt=5",
+        "/api/v1/sessions?Limit=5",
+        "/v1/job/00000000000000000000000000?wait=5",
+    ] {
         let reply = api.get(path).await;
         assert_eq!(
             (reply.status, &reply.body["error"]),
