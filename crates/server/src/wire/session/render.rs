@@ -3,6 +3,7 @@
 
 use lingua_core::JobId;
 use lingua_core::outcome::Code;
+use lingua_engine::job::Refusal;
 use lingua_engine::sessions::words::{About, Detail, Opened, Step, ToClient};
 
 use super::told::{
@@ -108,28 +109,30 @@ pub(crate) fn render(word: &ToClient<'_>, about: &Renderer<'_>, out: &mut String
             Backpressure { action, resume_after_ms, message }.write(out);
         }
         ToClient::GoAway { deadline_ms, reason } => GoAway { deadline_ms, reason }.write(out),
-        ToClient::Error { refusal, details } => Error {
-            code: refusal.code_text(),
-            message: &refusal.detail,
-            details: Some(Details(details)).filter(|details| !details.0.is_empty()),
-            trace_id: None,
-            retry_after_ms: refusal.retry_after_ms,
+        ToClient::Error { refusal, details } => error(refusal, details, None, out),
+        ToClient::Failed { refusal, about: ref utterance } => {
+            let index = Detail::Number(utterance.utterance_index);
+            error(refusal, &[("utterance_index", index)], Some(utterance.trace_id), out);
         }
-        .write(out),
-        ToClient::Failed { refusal, about: ref utterance } => Error {
-            code: refusal.code_text(),
-            message: &refusal.detail,
-            details: Some(Details(&[(
-                "utterance_index",
-                Detail::Number(utterance.utterance_index),
-            )])),
-            trace_id: Some(utterance.trace_id),
-            retry_after_ms: refusal.retry_after_ms,
-        }
-        .write(out),
         ToClient::CloseAck => SessionCloseAck { session_id }.write(out),
     }
     true
+}
+
+fn error(
+    refusal: &Refusal,
+    details: &[(&str, Detail<'_>)],
+    trace_id: Option<&str>,
+    out: &mut String,
+) {
+    Error {
+        code: refusal.code_text(),
+        message: &refusal.detail,
+        details: Some(Details(details)).filter(|details| !details.0.is_empty()),
+        trace_id,
+        retry_after_ms: refusal.retry_after_ms,
+    }
+    .write(out);
 }
 
 /// `server_heartbeat`
