@@ -8,6 +8,7 @@
 //! - [`words`]: what is said. [`post`]: the way out. [`bodies`]: speech and results.
 //! - `version`: which words an instance understands. `question`: what one asks another for people.
 //! - [`remote`]: what is here for this instance and there for another.
+//! - [`watches`]: waiting for a job of another instance.
 //! - `inbox`: the way in. `feed`: who is there. `strays`: results whose instance or session is gone.
 
 pub(crate) mod words;
@@ -19,6 +20,7 @@ mod feed;
 mod inbox;
 mod strays;
 mod version;
+pub mod watches;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 
@@ -43,6 +45,7 @@ use crate::sessions::Sessions;
 use crate::shared::Shared;
 use post::Bounced;
 use version::{WIRE, Wire};
+use watches::{Goal, Watches};
 use words::BodyRef;
 
 /// An instance that has not said so for this long is gone.
@@ -68,6 +71,10 @@ pub(crate) struct Cluster {
     apart: Mutex<HashSet<Instance>>,
     /// How many strays somebody is on the way with.
     errands: AtomicUsize,
+    /// Jobs of others that somebody waits for here.
+    watches: Mutex<Watches>,
+    /// Jobs of this instance that others wait for.
+    subscribed: Mutex<HashSet<(JobId, Goal, Instance)>>,
 }
 
 /// What a cluster is fed with.
@@ -130,7 +137,10 @@ impl Cluster {
         jobs: Arc<Dispatcher>,
         sessions: Arc<Sessions>,
     ) -> Arc<Self> {
+        let watches = Mutex::new(Watches::new(shared.settings.watches));
         Arc::new(Cluster {
+            watches,
+            subscribed: Mutex::default(),
             shared,
             nodes,
             jobs,

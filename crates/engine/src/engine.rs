@@ -5,20 +5,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lingua_core::{JobId, TenantId};
+use lingua_store::jobs::JobRecord;
 use lingua_store::owners::Task;
 use lingua_store::{Backend, Clock, Instance, Status};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 
 use crate::audio::Audio;
 use crate::chance::Chance;
 use crate::cluster::bodies::Fetch;
 use crate::cluster::post::Post;
+use crate::cluster::watches::Goal;
 use crate::cluster::{Cluster, Inflow, JoinError, question};
 use crate::dispatch::{Dispatcher, Waiting};
 use crate::fleet::FleetView;
 use crate::janitor;
+use crate::job::Refusal;
 use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::nodes::Nodes;
@@ -66,6 +71,9 @@ impl Drop for Clockwork {
 
 /// For sessions to tell the endings of jobs that were given up.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How often who waits for a job of another instance looks whether this one stops.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Whether new work is taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -216,6 +224,29 @@ impl Engine {
         self.shared.post.peers()
     }
 
+    /// Waits until a job of another instance is that far: its record then, or nothing if it takes longer
+    /// or this instance stops.
+    pub async fn job_reaches(
+        &self,
+        job: JobId,
+        tenant: &TenantId,
+        goal: Goal,
+        wait: Duration,
+    ) -> Result<Option<JobRecord>, Refusal> {
+        let mut watch = self.cluster.watch_job(job, tenant, goal)?;
+        let until = Instant::now() + wait;
+        while Instant::now() < until && !self.draining.load(Ordering::Relaxed) {
+            let next = until.min(Instant::now() + LOOK);
+            match timeout_at(next, watch.wait_for(Option::is_some)).await {
+                Ok(Ok(record)) => return Ok(record.clone()),
+                // The record was forgotten.
+                Ok(Err(_)) => return Ok(None),
+                Err(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
     /// The store it works on.
     pub fn store(&self) -> &Backend {
         &self.shared.store
@@ -295,13 +326,13 @@ impl Engine {
     /// what has not. Every conversation has heard its endings when this is over.
     pub async fn end(&self) {
         let limit = Duration::from_millis(self.shared.settings.drain_ms);
-        let end = tokio::time::Instant::now() + limit;
+        let end = Instant::now() + limit;
         self.sessions.drain().await;
         // What was said so far becomes jobs first, so sessions are waited for as well as jobs.
-        while self.sessions.count() > 0 && tokio::time::Instant::now() < end {
+        while self.sessions.count() > 0 && Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let left = end.saturating_duration_since(tokio::time::Instant::now());
+        let left = end.saturating_duration_since(Instant::now());
         self.jobs.end_within(left).await;
         self.sessions.end_within(LAST_WORDS).await;
         self.cluster.run_errands(LAST_WORDS).await;

@@ -51,6 +51,17 @@ pub struct Settings {
     pub admission: Admission,
     /// How much of what one node says reaches the store.
     pub node_limits: NodeLimits,
+    /// Jobs of other instances that are waited for.
+    pub watches: WatchBounds,
+}
+
+/// Jobs of other instances that are waited for, each once however many wait for it.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchBounds {
+    /// Of all tenants together.
+    pub total: usize,
+    /// Of one tenant.
+    pub per_tenant: usize,
 }
 
 /// How much of what one node says reaches the store. Honest nodes stay far below.
@@ -208,6 +219,7 @@ impl Settings {
                 // 256 slots, every 5 s.
                 lookups_per_s: 64,
             },
+            watches: WatchBounds { total: 8_192, per_tenant: 2_048 },
         }
     }
 

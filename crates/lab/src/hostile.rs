@@ -3,10 +3,12 @@
 //!
 //! - `talk`: those who open a session, or a node's socket, and then say what nobody should.
 //! - `sockets`: those who only hold or begin connections.
+//! - `lies`: nodes that lie, callers who wait or fill what is kept.
 //! - `unfinished`: those who begin messages and bodies and do not end them.
 //!
 //! A new kind is a variant of [`Malice`], a line each in `all` and `about`, and an arm in `act`.
 
+mod lies;
 mod sockets;
 mod talk;
 mod unfinished;
@@ -77,6 +79,19 @@ pub enum Malice {
         /// How many.
         count: u32,
     },
+    /// Nodes that register again and again.
+    Registers,
+    /// Nodes that change what they can do with every message.
+    Churns,
+    /// Nodes that say they run hundreds of jobs that nobody knows.
+    BogusRunning,
+    /// Waits for jobs that nobody answers, by way of another instance if there is one.
+    LongPolls {
+        /// How many.
+        count: u32,
+    },
+    /// Fills what is kept for callers: uploads, and large results.
+    FillsKept,
 }
 
 impl Malice {
@@ -101,6 +116,11 @@ impl Malice {
             Malice::EmptyFrames,
             Malice::UnfinishedMessages { count: few },
             Malice::UnfinishedBodies { count: few },
+            Malice::Registers,
+            Malice::Churns,
+            Malice::BogusRunning,
+            Malice::LongPolls { count: few },
+            Malice::FillsKept,
         ]
     }
 
@@ -135,6 +155,11 @@ impl Malice {
             Malice::EmptyFrames => ("sends empty frames", 113),
             Malice::UnfinishedMessages { .. } => ("ends no message", 114),
             Malice::UnfinishedBodies { .. } => ("ends no body", 115),
+            Malice::Registers => ("registers endlessly", 1),
+            Malice::Churns => ("changes abilities", 1),
+            Malice::BogusRunning => ("names unknown jobs", 1),
+            Malice::LongPolls { .. } => ("waits for jobs", 1),
+            Malice::FillsKept => ("fills what is kept", 1),
         }
     }
 }
@@ -150,9 +175,11 @@ pub struct Hostile {
 }
 
 impl Hostile {
-    /// Lets it loose on the scheduler at this address.
-    pub fn start(malice: Malice, target: SocketAddr) -> anyhow::Result<Self> {
-        anyhow::ensure!(target.ip().is_loopback(), "only loopback is attacked");
+    /// Lets it loose on the scheduler at the first of these addresses; the last is another instance of
+    /// it, or the same.
+    pub fn start(malice: Malice, instances: [SocketAddr; 2]) -> anyhow::Result<Self> {
+        let all_here = instances.iter().all(|instance| instance.ip().is_loopback());
+        anyhow::ensure!(all_here, "only loopback is attacked");
         let (held, mut dropped) = oneshot::channel();
         let (place, in_place) = watch::channel(false);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -162,7 +189,7 @@ impl Hostile {
             let _ = rustix::process::nice(10);
             runtime.block_on(async {
                 tokio::select! {
-                    () = again_and_again(malice, target, &place) => {}
+                    () = again_and_again(malice, instances, &place) => {}
                     _ = &mut dropped => {}
                 }
             });
@@ -183,15 +210,19 @@ impl Hostile {
 /// Where one tells that it does what it is there for.
 type Place = watch::Sender<bool>;
 
-async fn again_and_again(malice: Malice, target: SocketAddr, place: &Place) {
+async fn again_and_again(malice: Malice, instances: [SocketAddr; 2], place: &Place) {
     loop {
         // Whatever throws it out, it comes back.
-        let _ = act(malice, target, place).await;
+        let _ = act(malice, instances, place).await;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-async fn act(malice: Malice, target: SocketAddr, place: &Place) -> anyhow::Result<()> {
+async fn act(
+    malice: Malice,
+    [target, other]: [SocketAddr; 2],
+    place: &Place,
+) -> anyhow::Result<()> {
     let from = malice.address();
     match malice {
         Malice::ManySockets { count } => sockets::hold(from, target, count, place).await,
@@ -208,10 +239,15 @@ async fn act(malice: Malice, target: SocketAddr, place: &Place) -> anyhow::Resul
             unfinished::messages(from, target, count, place).await
         }
         Malice::UnfinishedBodies { count } => unfinished::bodies(from, target, count, place).await,
+        Malice::LongPolls { count } => lies::long_polls(target, other, count, place).await,
         _ => {
             place.send_replace(true);
             match malice {
                 Malice::EmptyFrames => unfinished::empty_frames(from, target).await,
+                Malice::Registers | Malice::Churns | Malice::BogusRunning => {
+                    lies::nodes(malice, target).await
+                }
+                Malice::FillsKept => lies::fill(target).await,
                 Malice::Requests => sockets::request(from, target).await,
                 Malice::ManySlots | Malice::ManyLanguages => talk::nodes(malice, target).await,
                 _ => talk::session(malice, from, target).await,

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::post::{LIVE_FOR, Returned};
+use super::watches::Notice;
 use super::words::{Batch, PeerEvent, PeerResult, PeerWord, RemoteAssign};
 use super::{Cluster, Inflow};
 use crate::dispatch::JobEvent;
@@ -106,6 +107,11 @@ impl Cluster {
                 }
             }
             PeerWord::SlotFreed { node } => self.nodes.freed_elsewhere(&node),
+            PeerWord::WatchJob { job, goal } => self.on_watch(from, job, goal),
+            PeerWord::JobWatched { job, goal } => {
+                self.on_notice(job, goal, Notice::Promised(from.clone()));
+            }
+            PeerWord::JobReached { job, goal } => self.on_notice(job, goal, Notice::Reached),
             PeerWord::SessionMoved { tenant, session, epoch } => {
                 self.sessions.moved(tenant, session, epoch);
             }

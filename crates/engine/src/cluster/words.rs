@@ -9,6 +9,7 @@ use lingua_core::{JobId, NodeId, SessionId, TenantId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::watches::Goal;
 use crate::job::{NodeResult, Reject, Work};
 
 /// Several words in one envelope, in their order. Each is read by itself, so that one of a later
@@ -54,6 +55,12 @@ pub(crate) enum PeerWord {
     SlotFreed { node: NodeId },
     /// To an instance that had a session: another has it now.
     SessionMoved { tenant: TenantId, session: SessionId, epoch: u64 },
+    /// To everybody: whoever has this job is to say so, and when it is that far.
+    WatchJob { job: JobId, goal: Goal },
+    /// To who asked: this instance has the job, and will tell.
+    JobWatched { job: JobId, goal: Goal },
+    /// To who asked: the job is that far.
+    JobReached { job: JobId, goal: Goal },
     /// To the instance that has a session: one of its jobs is over.
     SessionJob { tenant: TenantId, session: SessionId, job: JobId, ended: PeerEnded },
 }

@@ -25,7 +25,7 @@ pub(super) const RESERVE: [&str; 12] = [
 pub(super) const STALE: [&str; 9] =
     ["ack", "started", "reject", "partial", "result", "late", "ended", "far", "moved"];
 pub(super) const GAPS: [&str; 4] = ["reacted", "debounced", "unnamed", "limited"];
-pub(super) const LIMITS: [&str; 13] = [
+pub(super) const LIMITS: [&str; 15] = [
     "jobs",
     "jobs_per_tenant",
     "jobs_per_tenant_per_s",
@@ -39,6 +39,8 @@ pub(super) const LIMITS: [&str; 13] = [
     "node_lookups_per_s",
     "result_bytes",
     "audio_keep_bytes",
+    "job_watches",
+    "job_watches_per_tenant",
 ];
 pub(super) const CUTS: [&str; 6] =
     ["final", "pause", "max_duration", "max_bytes", "language_change", "close"];

@@ -92,6 +92,11 @@ impl ScriptedNode {
         given.or(self.options.node_id.as_ref()).map_or("", String::as_str)
     }
 
+    /// Whether the connection has ended.
+    pub fn is_closed(&self) -> bool {
+        self.ended.borrow().is_some()
+    }
+
     /// Registers, on a connection that is not registered yet.
     pub async fn register(&mut self) -> anyhow::Result<&Registration> {
         let starting = self.options.starts_before_services();

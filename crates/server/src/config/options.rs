@@ -9,7 +9,7 @@ use lingua_core::{InstanceId, TenantId};
 use lingua_engine::Settings;
 use lingua_engine::settings::{
     Admission, BreakerPolicy, GapPolicy, NodeLimits, Retention, SessionAlias, SessionBounds,
-    WaitingBounds,
+    WaitingBounds, WatchBounds,
 };
 
 use super::setting::{Bounded, Concealed, Raw, Setting};
@@ -298,6 +298,11 @@ options! {
         jobs_per_tenant: usize = base.1.admission.jobs_per_tenant, 1..=1_000_000;
         /// New jobs a second of one tenant, and as many at once; 0 for no limit.
         jobs_per_tenant_per_s: u32 = base.1.admission.jobs_per_tenant_per_s, 0..=1_000_000;
+        /// Jobs of other instances that callers wait for here (wait_ms), each once however many wait for it;
+        /// more are refused. Each costs one word to every instance, and one back.
+        job_watches: usize = base.1.watches.total, 1..=1_000_000;
+        /// Of one tenant.
+        job_watches_per_tenant: usize = base.1.watches.per_tenant, 1..=1_000_000;
         /// Tenants that get more than one share when all nodes are busy, as "tenant=share"; the others
         /// have one.
         tenant_shares: Vec<String> = Vec::new();
@@ -524,6 +529,10 @@ impl Config {
                 registrations_per_min: limits.node_registrations_per_min,
                 updates_per_s: limits.node_updates_per_s,
                 lookups_per_s: limits.node_lookups_per_s,
+            },
+            watches: WatchBounds {
+                total: limits.job_watches,
+                per_tenant: limits.job_watches_per_tenant,
             },
         }
     }

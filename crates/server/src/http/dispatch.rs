@@ -10,6 +10,7 @@ use axum::{Extension, Json};
 use lingua_core::JobId;
 use lingua_core::job::JobState;
 use lingua_core::outcome::Code;
+use lingua_engine::cluster::watches::Goal;
 use lingua_engine::dispatch::{Job, Submitted};
 use lingua_engine::job::Refusal;
 use lingua_engine::trace::Context;
@@ -23,9 +24,6 @@ use super::guard::of_tenant;
 use crate::identity::Caller;
 use crate::wire::http::dispatch::{DispatchRequest, Dispatched, Source};
 use crate::wire::http::job::JobBody;
-
-/// Between two looks at a job that another instance is placing.
-const LOOK: Duration = Duration::from_millis(50);
 
 refusals!(Refusals: InvalidMessage, MessageTooLarge, InvalidLanguage, NotFound, Conflict,
     RateLimited, QuotaExceeded, JobCancelled, NoCapableNode, PreferredNodeNotCapable, AllNodesBusy, PreferredNodeBusy,
@@ -112,15 +110,13 @@ async fn elsewhere(
     wait: Option<Duration>,
 ) -> Answer<Dispatched> {
     let queue = Duration::from_millis(engine.settings().timing.queue_max_ms);
-    let until = Instant::now() + wait.unwrap_or(queue).max(queue);
-    loop {
-        let waits = wait.is_some() && !record.state.is_terminal();
-        let placed = record.assignment.is_some() || record.state.is_terminal();
-        if (placed && !waits) || Instant::now() >= until {
-            break;
-        }
-        tokio::time::sleep(LOOK).await;
-        record = engine.jobs.record(&id).await?.ok_or_else(forgotten)?;
+    let goal = if wait.is_some() { Goal::Over } else { Goal::Placed };
+    if !goal.is_met(&record) {
+        let wait = wait.unwrap_or(queue).max(queue);
+        record = match engine.job_reaches(id, record.session.tenant(), goal, wait).await? {
+            Some(record) => record,
+            None => engine.jobs.record(&id).await?.ok_or_else(forgotten)?,
+        };
     }
     never_sent(&record)?;
     let assignment = record.assignment.as_ref().ok_or_else(|| {

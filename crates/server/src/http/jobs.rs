@@ -10,11 +10,11 @@ use axum::{Extension, Json};
 use bytes::Bytes;
 use lingua_core::outcome::Code;
 use lingua_core::{JobId, TenantId};
+use lingua_engine::Engine;
+use lingua_engine::cluster::watches::Goal;
 use lingua_engine::job::Refusal;
 use lingua_engine::nodes::Heard;
-use lingua_engine::{Engine, Readiness};
 use lingua_store::jobs::JobRecord;
-use tokio::time::Instant;
 
 use super::Door;
 use super::body::{self, NODE_BODY_BYTES};
@@ -26,13 +26,10 @@ use crate::wire::http::job::{Cancelled, JobBody};
 use crate::wire::http::word::{AckRequest, DoneRequest, FailRequest, Said};
 use crate::wire::http::{DONE, Done};
 
-/// Between two looks at a job of another instance.
-const LOOK: Duration = Duration::from_millis(100);
-
 /// For a job to end after it was told to.
 const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 
-refusals!(ViewRefusals: InvalidMessage, NotFound, SchedulerDependencyDown);
+refusals!(ViewRefusals: InvalidMessage, NotFound, QuotaExceeded, SchedulerDependencyDown);
 refusals!(CancelRefusals: InvalidMessage, NotFound, Conflict, SchedulerDependencyDown);
 refusals!(WordRefusals: InvalidMessage, MessageTooLarge, Forbidden, NotFound, StaleAttempt,
     RateLimited, SchedulerDependencyDown);
@@ -70,20 +67,20 @@ pub(crate) async fn view(
             return Ok(Json(body).into_response());
         }
     }
-    let until = Instant::now() + wait;
-    loop {
-        let record = known(engine, &caller, &id).await?;
-        let over = record.state.is_terminal() || engine.readiness() == Readiness::Draining;
-        if over || Instant::now() + LOOK > until {
-            let tenant = record.session.tenant();
-            let told = if attempts { elsewhere(&door, &id, tenant).await } else { None };
-            return Ok(match told {
-                Some(told) => ([(header::CONTENT_TYPE, "application/json")], told).into_response(),
-                None => Json(JobBody::of_record(id, &record)).into_response(),
-            });
-        }
-        tokio::time::sleep(LOOK).await;
+    let mut record = known(engine, &caller, &id).await?;
+    if !wait.is_zero() && !record.state.is_terminal() {
+        let tenant = record.session.tenant();
+        record = match engine.job_reaches(id, tenant, Goal::Over, wait).await? {
+            Some(record) => record,
+            None => known(engine, &caller, &id).await?,
+        };
     }
+    let tenant = record.session.tenant();
+    let told = if attempts { elsewhere(&door, &id, tenant).await } else { None };
+    Ok(match told {
+        Some(told) => ([(header::CONTENT_TYPE, "application/json")], told).into_response(),
+        None => Json(JobBody::of_record(id, &record)).into_response(),
+    })
 }
 
 /// What the instance that looks after a job says of it, as it came; `None` if none does any more.

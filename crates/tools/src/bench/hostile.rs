@@ -93,6 +93,9 @@ async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
     let store = redis.as_ref().map_or_else(|| "memory".to_owned(), RedisServer::url);
     let scheduler = start_scheduler(&store).await?;
     let target = scheduler.address();
+    // Whoever waits for a job of another instance needs one.
+    let other = if options.redis { Some(start_scheduler(&store).await?) } else { None };
+    let instances = [target, other.as_ref().map_or(target, SchedulerProcess::address)];
     let node = |n: u32| {
         let node = NodeOptions::new(format!("ws://{target}/ws/node"));
         node.node_id(format!("n-{n}")).max_jobs(64)
@@ -108,7 +111,7 @@ async fn measure(options: &BenchHostile) -> anyhow::Result<Vec<Line>> {
     for malice in std::iter::once(None).chain(kinds.into_iter().map(Some)).chain([None]) {
         let beside = malice.map_or("is not there", Malice::name);
         progress.now(&format!("beside one that {beside}"));
-        let mut hostile = malice.map(|malice| Hostile::start(malice, target)).transpose()?;
+        let mut hostile = malice.map(|malice| Hostile::start(malice, instances)).transpose()?;
         if let Some(hostile) = &mut hostile {
             let set_up = tokio::time::timeout(SET_UP, hostile.in_place()).await;
             set_up.with_context(|| format!("one that {beside} did not come that far"))?;

@@ -195,3 +195,16 @@ fn a_word_that_is_not_known_spoils_no_other() {
     assert_eq!(read.work.pipeline.as_ref().unwrap().get(), "{\"use_asr\":true}");
     assert!(Batch::read(b"[]").is_err());
 }
+
+/// Added after version 1: an instance that does not know them leaves them alone, and who asks reads
+/// the record instead.
+#[test]
+fn words_about_watched_jobs_are_written_as_they_are_read() {
+    let kept = serde_json::json!({ "words": [
+        { "watch_job": { "job": job(), "goal": "over" } },
+        { "job_watched": { "job": job(), "goal": "placed" } },
+        { "job_reached": { "job": job(), "goal": "over" } },
+    ] });
+    let (words, unknown) = Batch::read(kept.to_string().as_bytes()).unwrap();
+    assert_eq!((serde_json::json!({ "words": words }), unknown), (kept, 0));
+}
