@@ -269,7 +269,7 @@ impl Actor {
                     self.input_started();
                 }
             }
-            FromClient::Utterance(whole) => self.on_utterance(whole),
+            FromClient::Utterance(whole) => self.on_utterance(*whole),
             FromClient::Finalize => self.feed(Event::Finalize),
             FromClient::SetLanguages(manner) => {
                 self.feed(Event::SetLanguages(Routes::one(manner.route)));

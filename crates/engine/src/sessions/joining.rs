@@ -18,11 +18,11 @@ const PIECE: Duration = Duration::from_secs(1);
 
 /// What was put together so far.
 #[derive(Default)]
-pub(super) struct Joining(Option<Joined>);
+pub(super) struct Joining(Option<Box<Joined>>);
 
 struct Joined {
     /// The first piece, with the number of the last; its audio is in `audio`.
-    whole: Box<Whole>,
+    whole: Whole,
     audio: BytesMut,
     /// When the pause is over.
     due: Instant,
@@ -48,7 +48,7 @@ impl Bounds {
 
 impl Joining {
     /// Takes an utterance in; gives what is complete now, in order.
-    pub fn take(&mut self, whole: Box<Whole>, bounds: Bounds, now: Instant) -> Vec<Box<Whole>> {
+    pub fn take(&mut self, whole: Whole, bounds: Bounds, now: Instant) -> Vec<Whole> {
         let is_short = whole.duration < PIECE && joins(&whole.manner);
         let mut complete = Vec::new();
         if let Some(joined) = &mut self.0 {
@@ -69,7 +69,7 @@ impl Joining {
             complete.extend(self.end());
         }
         if is_short && !whole.manual_cut && !whole.audio.is_empty() {
-            self.0 = Some(Joined::begin(whole, now + bounds.pause));
+            self.0 = Some(Box::new(Joined::begin(whole, now + bounds.pause)));
         } else {
             complete.push(whole);
         }
@@ -82,15 +82,15 @@ impl Joining {
     }
 
     /// Makes an utterance of what there is.
-    pub fn end(&mut self) -> Option<Box<Whole>> {
-        let Joined { mut whole, audio, .. } = self.0.take()?;
+    pub fn end(&mut self) -> Option<Whole> {
+        let Joined { mut whole, audio, .. } = *self.0.take()?;
         whole.audio = audio.freeze();
         Some(whole)
     }
 }
 
 impl Joined {
-    fn begin(mut whole: Box<Whole>, due: Instant) -> Self {
+    fn begin(mut whole: Whole, due: Instant) -> Self {
         let audio = BytesMut::from(&std::mem::take(&mut whole.audio)[..]);
         Joined { whole, audio, due }
     }
@@ -120,16 +120,16 @@ fn same(a: &Manner, b: &Manner) -> bool {
 
 impl Actor {
     /// A whole utterance came, or a piece of one.
-    pub(super) fn on_utterance(&mut self, whole: Box<Whole>) {
+    pub(super) fn on_utterance(&mut self, whole: Whole) {
         for whole in self.joining.take(whole, self.bounds, Instant::now()) {
-            self.on_whole(whole);
+            self.on_whole(Box::new(whole));
         }
     }
 
     /// What was put together is an utterance, for something else follows it.
     pub(super) fn end_joining(&mut self) {
         if let Some(whole) = self.joining.end() {
-            self.on_whole(whole);
+            self.on_whole(Box::new(whole));
         }
     }
 
@@ -160,7 +160,7 @@ mod tests {
     const BOUNDS: Bounds =
         Bounds { pause: Duration::from_secs(3), longest: Duration::from_secs(10), bytes: 100_000 };
 
-    fn whole(index: u64, ms: u64, manual_cut: bool) -> Box<Whole> {
+    fn whole(index: u64, ms: u64, manual_cut: bool) -> Whole {
         let (en, zh) = (Lang::new("en").unwrap(), Lang::new("zh").unwrap());
         let manner = Manner {
             route: Route::Directed(en, zh),
@@ -179,7 +179,7 @@ mod tests {
             audio_format: "pcm16",
             sample_rate: 16_000,
         };
-        Box::new(Whole {
+        Whole {
             client_index: index,
             manner: Arc::new(manner),
             audio: vec![index as u8; ms as usize].into(),
@@ -187,11 +187,11 @@ mod tests {
             manual_cut,
             trace_id: None,
             traceparent: None,
-        })
+        }
     }
 
     /// The number, bytes and kind of end of each.
-    fn told(complete: Vec<Box<Whole>>) -> Vec<(u64, usize, bool)> {
+    fn told(complete: Vec<Whole>) -> Vec<(u64, usize, bool)> {
         complete.iter().map(|one| (one.client_index, one.audio.len(), one.manual_cut)).collect()
     }
 
