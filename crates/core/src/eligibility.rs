@@ -76,6 +76,13 @@ pub struct Need {
     pub named: bool,
 }
 
+impl Need {
+    /// A direction and nothing beyond it.
+    pub fn of(route: Route, speech: bool, tenant: TenantId) -> Self {
+        Need { route, speech, services: Vec::new(), models: Vec::new(), tenant, named: false }
+    }
+}
+
 /// What a node is at the moment, apart from its abilities.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Standing {
@@ -83,8 +90,11 @@ pub struct Standing {
     pub health: Health,
     /// Its heartbeat is not overdue.
     pub fresh: bool,
-    /// A reported resource is above the threshold.
+    /// It reports too little resource left. That is a preference, not a reason: others first.
     pub overloaded: bool,
+    /// Slots that it fills like any other node; those above are opened only for a job that finds no
+    /// other free slot.
+    pub trusted: u32,
     /// Models it reported missing and whose absence is still remembered.
     pub missing_models: Vec<ModelId>,
 }
@@ -95,6 +105,7 @@ impl Standing {
         health: Health::Ready,
         fresh: true,
         overloaded: false,
+        trusted: u32::MAX,
         missing_models: Vec::new(),
     };
 }
@@ -138,8 +149,6 @@ reasons! {
     Health = "health",
     /// Its heartbeat is overdue.
     Stale = "stale",
-    /// It reported too little resource left.
-    Overloaded = "overloaded",
 }
 
 /// A set of reasons; empty means eligible.
@@ -200,7 +209,6 @@ pub fn why_not(node: &NodeProfile, standing: &Standing, need: &Need) -> WhyNots 
     why.add_if(node.private && !need.named, WhyNot::Private);
     why.add_if(standing.health != Health::Ready, WhyNot::Health);
     why.add_if(!standing.fresh, WhyNot::Stale);
-    why.add_if(standing.overloaded, WhyNot::Overloaded);
     why
 }
 
@@ -284,8 +292,11 @@ mod tests {
             services: [(ServiceKind::new("NMT").unwrap(), false)].into(),
             ..declared()
         };
-        assert_eq!(reasons(d.clone(), Standing::READY, &need("en", "en")), []);
-        assert_eq!(reasons(d, Standing::READY, &need("en", "zh")), [WhyNot::Nmt]);
+        let node = NodeProfile::from_declaration(d).unwrap();
+        let node = NodeProfile { agent: 1, ..node };
+        assert!(eligible(&node, &Standing::READY, &need("en", "en")));
+        let why = why_not(&node, &Standing::READY, &need("en", "zh"));
+        assert_eq!(why.iter().collect::<Vec<_>>(), [WhyNot::Nmt]);
     }
 
     #[test]
@@ -294,6 +305,29 @@ mod tests {
         assert_eq!(reasons(d.clone(), Standing::READY, &need("en", "zh")), [WhyNot::Tts]);
         let text = Need { speech: false, ..need("en", "zh") };
         assert_eq!(reasons(d, Standing::READY, &text), []);
+    }
+
+    #[test]
+    fn overload_and_little_trust_are_no_reasons_against_a_node() {
+        let busy = Standing { overloaded: true, trusted: 0, ..Standing::READY };
+        assert_eq!(reasons(declared(), busy, &need("en", "zh")), []);
+    }
+
+    /// Existing agents list every installed service, also those that are stopped.
+    #[test]
+    fn the_language_lists_of_an_agent_without_supports_decide() {
+        let stopped = ["asr", "semantic", "nmt", "tts"];
+        let services = stopped.map(|kind| (ServiceKind::new(kind).unwrap(), false)).into();
+        let node = NodeProfile::from_declaration(Declaration { services, ..declared() }).unwrap();
+        let why = |agent: u8| {
+            let node = NodeProfile { agent, ..node.clone() };
+            why_not(&node, &Standing::READY, &need("en", "zh")).iter().collect::<Vec<_>>()
+        };
+        assert_eq!(why(0), []);
+        assert_eq!(why(1), [WhyNot::Asr, WhyNot::Semantic, WhyNot::Nmt, WhyNot::Tts]);
+        let tone = Need { services: vec![ServiceKind::new("nmt").unwrap()], ..need("en", "zh") };
+        let why: Vec<_> = why_not(&node, &Standing::READY, &tone).iter().collect();
+        assert_eq!(why, [WhyNot::Service], "a service that the job names must be ready");
     }
 
     #[test]
@@ -307,6 +341,7 @@ mod tests {
             health: Health::Draining,
             fresh: false,
             overloaded: true,
+            trusted: 0,
             missing_models: vec![ModelId::new("m.1").unwrap()],
         };
         let need = Need {

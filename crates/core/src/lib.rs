@@ -8,6 +8,8 @@
 //!   take a job, with the reasons why not.
 //! - [`pool`], [`select`]: the directed language pairs as a derived index, and the order in which a
 //!   job tries their members.
+//! - [`link`]: what is decided about one node's connection: overload, trust, what a number of running jobs
+//!   says.
 //! - [`slots`]: capacity as a set of leases, and the token that names one.
 //! - [`job`], [`job_key`]: the life of a job in one table, and the identity that makes creating
 //!   twice creating once.
@@ -25,6 +27,7 @@ mod chance;
 pub mod pool;
 pub mod select;
 pub mod slots;
+pub mod link;
 pub mod job;
 pub mod job_key;
 pub mod outcome;

@@ -167,7 +167,7 @@ pub enum CapabilityError {
 /// What a node declares; whatever it leaves out is `None`.
 #[derive(Clone, Debug, Default)]
 pub struct Declaration {
-    /// Languages it repairs; at least one.
+    /// Languages it repairs; at least one, unless it lists the service as not ready.
     pub semantic: LangSet,
     /// Languages it recognises; left out: those it repairs.
     pub asr: Option<LangSet>,
@@ -220,7 +220,9 @@ impl NodeProfile {
     pub fn from_declaration(declared: Declaration) -> Result<Self, CapabilityError> {
         let Declaration { semantic, asr, nmt, tts, services, max_slots, tenants, private } =
             declared;
-        if semantic.is_empty() {
+        // A node may be there before its services run; it has no language until they do.
+        let warming = services.get(ServiceKind::SEMANTIC) == Some(&false);
+        if semantic.is_empty() && !warming {
             return Err(CapabilityError::NoSemanticLanguage);
         }
         if !(1..=MAX_SLOTS).contains(&max_slots) {
@@ -239,9 +241,21 @@ impl NodeProfile {
         Ok(NodeProfile { asr, semantic, nmt, tts, services, max_slots, tenants, private, agent: 0 })
     }
 
-    /// Whether the service is there as far as the node says.
+    /// Whether the service counts as running. An agent that lists nothing in `supports` makes its
+    /// language lists from what it can do, and lists services that it does not need as stopped: its
+    /// languages decide.
     pub(crate) fn service_ready(&self, kind: &str) -> bool {
-        self.services.get(kind).copied().unwrap_or(true)
+        self.agent == 0 || !self.is_listed_down(kind)
+    }
+
+    /// Whether the node lists the service as not ready.
+    pub fn is_listed_down(&self, kind: &str) -> bool {
+        self.services.get(kind) == Some(&false)
+    }
+
+    /// The services that the node lists as not ready.
+    pub fn listed_down(&self) -> impl Iterator<Item = &ServiceKind> {
+        self.services.iter().filter(|(_, ready)| !**ready).map(|(kind, _)| kind)
     }
 }
 
@@ -265,6 +279,15 @@ mod tests {
             NodeProfile::from_declaration(declared),
             Err(CapabilityError::NoSemanticLanguage)
         );
+    }
+
+    #[test]
+    fn a_node_whose_services_do_not_run_yet_may_be_without_languages() {
+        let services = [(ServiceKind::new(ServiceKind::SEMANTIC).unwrap(), false)].into();
+        let declared = Declaration { max_slots: 1, services, ..Default::default() };
+        let node = NodeProfile::from_declaration(declared).unwrap();
+        assert!(node.semantic.is_empty() && node.asr.is_empty() && node.tts.is_empty());
+        assert_eq!(node.listed_down().map(ServiceKind::as_str).collect::<Vec<_>>(), ["semantic"]);
     }
 
     #[test]

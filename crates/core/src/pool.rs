@@ -32,6 +32,7 @@ mod names;
 mod node;
 mod seating;
 mod signature;
+mod stopped;
 mod tags;
 
 pub use explain::{Ability, Explanation, Shortage};
@@ -54,6 +55,7 @@ use index::{Pool, Pools};
 use names::Names;
 use node::{About, NO_SEAT, Post};
 use signature::Signature;
+use stopped::Stopped;
 use tags::Tags;
 
 /// For keys that strangers choose: no one can make them collide.
@@ -80,6 +82,7 @@ pub struct Fleet {
     pools: Pools,
     /// What was found missing, until a node changes: saying no again costs no second scan.
     shortages: SafeMap<Need, Option<Shortage>>,
+    stopped: Stopped,
     scans: u64,
     /// Rises when anything but the load of a node changes.
     changes: u64,
@@ -103,6 +106,10 @@ impl Fleet {
         let about = self.abouts[ix as usize].as_mut().expect(THERE);
         let other = !Arc::ptr_eq(&about.profile, &profile) && about.profile != profile;
         let changed = other || about.standing != standing;
+        if other {
+            self.stopped.remove(&about.profile);
+            self.stopped.add(&profile);
+        }
         (about.profile, about.standing) = (profile, standing);
         let max = if other { about.profile.max_slots } else { self.load(ix).max() };
         self.versions[ix as usize] = version;
@@ -133,7 +140,9 @@ impl Fleet {
         let Some(ix) = self.names.remove(id) else { return false };
         self.leave_seat(ix);
         self.leave_guild(self.posts[ix as usize].guild);
-        self.abouts[ix as usize] = None;
+        if let Some(about) = self.abouts[ix as usize].take() {
+            self.stopped.remove(&about.profile);
+        }
         self.vacant.push(ix);
         self.changed();
         true
@@ -260,7 +269,8 @@ impl Fleet {
     pub fn shortage(&mut self, need: &Need) -> Option<Shortage> {
         const KEPT: usize = 256;
         if let Some(missing) = self.tags.unheard_of(need) {
-            return Some(Shortage::Missing(missing));
+            let stopped = self.stopped.needed_for(&missing);
+            return Some(Shortage::Missing(missing, stopped));
         }
         if let Some(known) = self.shortages.get(need) {
             return known.clone();
@@ -274,7 +284,7 @@ impl Fleet {
         let wanted: Vec<Signature> = need.route.directions().map(&mut wanted).collect();
         let signature = |node: &Node<'_>| self.guilds.signature(self.posts[node.ix as usize].guild);
         let nodes = self.nodes().map(|node| (node, signature(&node)));
-        let found = Shortage::of(nodes, need, &wanted);
+        let found = Shortage::of(nodes, need, &wanted, &self.stopped);
         if self.shortages.len() == KEPT {
             self.shortages.clear();
         }
@@ -285,6 +295,7 @@ impl Fleet {
     fn settle(&mut self, id: NodeId, entry: NodeEntry) {
         let NodeEntry { profile, version, standing, usage } = entry;
         let guild = self.enter_guild(&profile);
+        self.stopped.add(&profile);
         self.last_serial += 1;
         let serial = self.last_serial;
         let (used, max) = (usage.unwrap_or_default().used(), profile.max_slots);

@@ -12,10 +12,12 @@
 //! 5. nodes with a free slot that are better spared: the one that heard the session's last
 //!    utterance, and those over the exposure cap. They go behind and are not excluded: an answer
 //!    from a node that has heard much is worth more than none;
-//! 6. the rest of the pool, full as far as this instance knows, in random order: the store knows
+//! 6. nodes with a free slot that are a last resort: those that report too little resource left, and
+//!    those of little trust that have as many jobs as they are trusted with;
+//! 7. the rest of the pool, full as far as this instance knows, in random order: the store knows
 //!    better.
 //!
-//! Nodes that failed this job never appear, and no node appears twice. Steps 4 and 6 give at most
+//! Nodes that failed this job never appear, and no node appears twice. Steps 4, 6 and 7 give at most
 //! `scan_bound` candidates together, because each costs a question to the store; members that are
 //! merely looked at do not count, so a free slot that this instance knows of is always found.
 //!
@@ -89,6 +91,7 @@ enum Stage {
     Sample,
     Rest,
     Spared,
+    LastResort,
     Full,
     Over,
 }
@@ -134,7 +137,8 @@ impl Selector {
                 }
                 Stage::Sample => (self.sample(fleet), Source::Sample, Stage::Rest),
                 Stage::Rest => (self.search(fleet, Part::Free), Source::Rest, Stage::Spared),
-                Stage::Spared => (self.spared(fleet), Source::Spared, Stage::Full),
+                Stage::Spared => (self.spared(fleet), Source::Spared, Stage::LastResort),
+                Stage::LastResort => (self.search(fleet, Part::Free), Source::Spared, Stage::Full),
                 Stage::Full => (self.search(fleet, Part::All), Source::Full, Stage::Over),
                 Stage::Over => return None,
             };
@@ -261,6 +265,9 @@ impl Selector {
     }
 
     fn is_spared(&self, fleet: &Fleet, node: NodeIx) -> bool {
+        if fleet.load(node).is_last_resort() {
+            return true;
+        }
         let id = fleet.node(node).id();
         self.wish.avoid_last.as_ref() == Some(id)
             || self.wish.heard.is_over_cap(id, self.policy.exposure_cap_percent)

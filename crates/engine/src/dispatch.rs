@@ -56,7 +56,6 @@ use crate::tasks;
 use admission::Admission;
 use conversations::Conversations;
 use demand::Demand;
-use gaps::RouteGaps;
 use registry::Registry;
 
 /// Events that wait for one job. Partials leave room for what ends it.
@@ -121,7 +120,6 @@ pub struct Dispatcher {
     registry: Registry,
     budget: Mutex<RetryBudget>,
     conversations: Conversations,
-    route_gaps: RouteGaps,
     demand: Demand,
 }
 
@@ -135,7 +133,6 @@ impl Dispatcher {
             waiting,
             budget: Mutex::default(),
             conversations: Conversations::default(),
-            route_gaps: RouteGaps::default(),
             demand: Demand::default(),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use lingua_core::eligibility::{Need, Route, Standing, WhyNot, why_not};
-use lingua_core::node::{Health, NmtPairs, NodeProfile};
+use lingua_core::node::{Health, NmtPairs, NodeProfile, ServiceKind};
 use lingua_core::{InstanceId, Lang, NodeId, TenantId};
 use tokio::time::Instant;
 
@@ -59,7 +59,7 @@ pub struct NodeView {
     pub missing_models: Vec<String>,
     /// What it says of itself.
     pub detail: Arc<NodeDetail>,
-    /// Why it gets no jobs, in sentences; empty if nothing is in the way.
+    /// Why it gets no jobs, or fewer than it could, in sentences; empty if nothing is in the way.
     pub why_idle: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ impl Engine {
             },
             connected: inner.link.is_some(),
             fresh: inner.elsewhere.is_some() || inner.fresh_until > now,
-            overloaded: inner.overloaded,
+            overloaded: inner.overload.is_overloaded(),
             order: inner.order,
             breaker: BreakerView::of(inner.breaker.state(), now),
             epoch: inner.epoch,
@@ -243,7 +243,7 @@ fn groups(fleet: &FleetView) -> Vec<Group> {
         });
         let standing = node.standing();
         group.nodes += 1;
-        if standing.health == Health::Ready && standing.fresh && !standing.overloaded {
+        if standing.health == Health::Ready && standing.fresh {
             group.ready += 1;
             group.slots += u64::from(node.max());
             group.free += u64::from(node.max().saturating_sub(node.used()));
@@ -295,7 +295,10 @@ fn why_idle(view: &NodeView) -> Vec<String> {
         view.breaker == BreakerView::Probing,
         "it failed before and gets one job to show it works".into(),
     );
-    say(view.overloaded, "it reported a resource above the threshold".into());
+    say(
+        view.overloaded,
+        "it reported a resource above the threshold: it is asked when no other node is free".into(),
+    );
     let own = [Health::Registering, Health::Degraded, Health::Draining, Health::Offline];
     let by_itself = view.order == Order::Serve && view.breaker == BreakerView::Closed;
     say(
@@ -310,7 +313,19 @@ fn why_idle(view: &NodeView) -> Vec<String> {
     say(!view.missing_models.is_empty(), format!("it misses {}", view.missing_models.join(", ")));
     say(
         view.used_slots >= view.open_slots && view.connected,
-        "all its open slots are taken".into(),
+        match view.open_slots < view.declared_slots {
+            true => {
+                let (open, declared) = (view.open_slots, view.declared_slots);
+                format!("all its open slots are taken ({open} of {declared} slots open)")
+            }
+            false => "all its open slots are taken".into(),
+        },
+    );
+    let down: Vec<&str> = view.profile.listed_down().map(ServiceKind::as_str).collect();
+    say(!down.is_empty(), format!("it lists as not ready: {}", down.join(", ")));
+    say(
+        view.profile.semantic.is_empty(),
+        "it lists no language that it can repair: its services do not run yet".into(),
     );
     why
 }

@@ -2,7 +2,6 @@
 //! change and never over an await.
 
 use lingua_core::NodeId;
-use lingua_core::eligibility::Need;
 use lingua_core::pool::{Fleet, NodeEntry};
 use lingua_core::select::{Candidate, Selector, Source};
 use parking_lot::{Mutex, MutexGuard};
@@ -73,13 +72,5 @@ impl FleetView {
     /// The node has had nothing to do for a while.
     pub(crate) fn fade(&self, id: &NodeId) {
         self.0.lock().fade(id);
-    }
-
-    /// What is missing for the job, as a sentence.
-    pub fn missing(&self, need: &Need) -> String {
-        match self.0.lock().shortage(need) {
-            Some(shortage) => shortage.to_string(),
-            None => "The nodes that could take it changed a moment ago; try again.".into(),
-        }
     }
 }

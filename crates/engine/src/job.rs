@@ -36,6 +36,8 @@ pub struct JobSpec {
     pub epoch: Option<u64>,
     /// What the node must be able to do.
     pub need: Need,
+    /// If no node speaks the target language, text alone will do.
+    pub text_will_do: bool,
     /// Try this node first.
     pub preferred: Option<NodeId>,
     /// Try no other.
@@ -65,7 +67,7 @@ pub struct Past {
 }
 
 /// What is to be done, as the node is told. Immutable, so that a retry has something to send.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Work {
     /// The utterance's number within its session.
@@ -115,6 +117,18 @@ pub struct Work {
     pub timeout_cut: bool,
     /// Its length ended it.
     pub max_duration_cut: bool,
+}
+
+impl Work {
+    /// The same without speech: the node has no voice for it.
+    pub(crate) fn without_voice(&self) -> Work {
+        let steps = self.pipeline.as_ref().map(|steps| serde_json::from_str(steps.get()));
+        let mut steps: serde_json::Map<String, serde_json::Value> =
+            steps.and_then(Result::ok).unwrap_or_default();
+        steps.insert("use_tts".to_owned(), false.into());
+        let steps = serde_json::value::to_raw_value(&steps).expect("a map of JSON is JSON");
+        Work { pipeline: Some(steps.into()), ..self.clone() }
+    }
 }
 
 /// One dispatch of a job, on its way to a node.

@@ -1,10 +1,10 @@
 //! The nodes that are connected to this instance: their life, their records, their word about jobs.
 //!
-//! - `state`: one node. `breaker`, `trust`: what it gets after failures and successes.
+//! - `state`: one node. `supports`: what it understands. `breaker`: what it gets after failures.
 //! - `elsewhere`: nodes whose connection another instance has.
-//! - `records`: keeping the store's record of it true.
-//! - `supports`: what it understands. `running`: what it says it runs.
-//! - `reports`: what it says about jobs, fenced before it has any effect.
+//! - `records`: keeping the store's record of it true. `counting`: an agent that only says how many jobs it
+//!   runs. `marks`: nodes that miss something for a direction.
+//! - `reports`: what it says about jobs, fenced before it has any effect. `running`: what it says it runs.
 //! - `limits`: how much of all this reaches the store.
 //!
 //! A door calls [`Nodes::register`] for a connection and gets a [`Connection`]; with that it passes
@@ -12,21 +12,24 @@
 //! of a node wins; the older one is told so and has no further effect.
 
 mod breaker;
+mod counting;
 mod elsewhere;
 mod limits;
+mod marks;
 mod records;
 mod reports;
 mod running;
 mod state;
 mod supports;
-mod trust;
 
 pub use breaker::BreakerView;
+pub(crate) use breaker::Fault;
+pub use lingua_core::link::Arrival;
 pub use lingua_store::nodes::Order;
 pub(crate) use records::FORGET_AFTER;
 pub use reports::Heard;
 pub(crate) use reports::INHIBITION;
-pub(crate) use state::{BEFORE, Held, NodeState, SendError};
+pub(crate) use state::{BEFORE, Held, NodeState, SendError, SentOver};
 pub use supports::Supports;
 
 use std::collections::HashMap;
@@ -34,11 +37,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use lingua_core::link::{Overload, OverloadPolicy, Trust};
 use lingua_core::node::{CapabilityError, Declaration, Health, NodeProfile};
 use lingua_core::outcome::Code;
-use lingua_core::{JobId, NodeId};
+use lingua_core::{JobId, ModelId, NodeId};
 use lingua_store::nodes::{Claim, ProfileVersion, Put, Registration};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -47,8 +51,8 @@ use crate::dispatch::{JobEvent, Waiting};
 use crate::job::{Refusal, ToNode, is_code};
 use crate::shared::Shared;
 use limits::{NodeRates, Registrations};
+use marks::Marks;
 use state::{Inner, Link};
-use trust::Trust;
 
 /// Nodes that one instance holds; a fleet beyond it needs more instances.
 const MAX_NODES: usize = 200_000;
@@ -59,6 +63,7 @@ pub struct Nodes {
     waiting: Arc<Waiting>,
     table: RwLock<HashMap<NodeId, Arc<NodeState>, foldhash::quality::RandomState>>,
     serials: AtomicU64,
+    marks: Mutex<Marks>,
     rates: NodeRates,
     registrations: Registrations,
 }
@@ -92,6 +97,8 @@ pub struct Register {
     pub health: Health,
     /// What it understands.
     pub supports: Supports,
+    /// How it came in.
+    pub arrival: Arrival,
     /// Where to send what it is to do.
     pub out: mpsc::Sender<ToNode>,
     /// It tells what it runs in every heartbeat.
@@ -144,6 +151,10 @@ pub struct Heartbeat {
     pub health: Option<Health>,
     /// What it runs, by ids as it knows them.
     pub running: Option<Vec<(JobId, u32)>>,
+    /// How many jobs it runs, of a node that does not list them.
+    pub running_jobs: Option<u32>,
+    /// All services that run, by their ids.
+    pub services: Option<Vec<String>>,
     /// Figures.
     pub cpu_percent: Option<f64>,
     /// Figures.
@@ -160,6 +171,7 @@ impl Nodes {
             waiting,
             table: RwLock::default(),
             serials: AtomicU64::new(0),
+            marks: Mutex::default(),
             rates,
             registrations: Registrations::new(rates.registrations),
         }
@@ -177,8 +189,8 @@ impl Nodes {
         over: Option<&Connection>,
     ) -> Result<Registered, Refusal> {
         let settings = &self.shared.settings;
-        let Register { node: id, declaration, health, supports, out, reports, running, detail } =
-            wish;
+        let Register { node: id, declaration, health, supports, arrival, out, .. } = wish;
+        let (reports, running, detail) = (wish.reports, wish.running, wish.detail);
         let profile = profile_of(declaration, supports)?;
         self.may_register(&id)?;
         let known = self.get(&id);
@@ -206,13 +218,12 @@ impl Nodes {
         };
         // The record is written before the node counts here: a store that is down refuses it.
         let vitals = {
-            let probe = known.as_ref().map(|node| node.lock());
-            let open = probe.as_ref().map_or_else(
-                || Trust::new(settings.slow_start).slots(profile.max_slots),
-                |inner| inner.trust.slots(profile.max_slots),
-            );
+            let trust = match &known {
+                Some(node) => node.lock().trust_of(arrival, settings),
+                None => Trust::new(settings.slow_start, arrival),
+            };
             lingua_store::nodes::Vitals {
-                max: open,
+                max: trust.open(profile.max_slots),
                 health: if order == Order::Drain { Health::Draining } else { health },
                 overloaded: false,
                 fresh_for: heartbeat * 3,
@@ -258,7 +269,9 @@ impl Nodes {
             inner.elsewhere = None;
             inner.order = order;
             (inner.profile, inner.version) = (Arc::clone(&profile), version);
-            (inner.declared, inner.overloaded, inner.reports) = (health, false, reports);
+            (inner.trust, inner.arrival) = (inner.trust_of(arrival, settings), Some(arrival));
+            (inner.declared, inner.overload, inner.reports) =
+                (health, Overload::default(), reports);
             inner.heartbeat = heartbeat;
             inner.lease = Duration::from_millis(timing.running_lease_for_ms(heartbeat_ms));
             inner.detail = Arc::new(detail);
@@ -289,7 +302,6 @@ impl Nodes {
         let supports = from.node.lock().link.as_ref().map(|link| link.supports);
         let profile = |declaration| profile_of(declaration, supports.unwrap_or_default());
         let profile = beat.declaration.map(profile).transpose()?;
-        let limit = self.shared.settings.resource_threshold_percent;
         let noted = {
             let mut inner = from.node.lock();
             if inner.link.as_ref().is_none_or(|link| link.serial != from.serial) {
@@ -311,20 +323,35 @@ impl Nodes {
             }
             let figures = [beat.cpu_percent, beat.gpu_percent, beat.mem_percent];
             if figures.iter().any(Option::is_some) {
-                inner.overloaded = figures.iter().flatten().any(|percent| *percent > limit);
+                inner
+                    .overload
+                    .report(figures.into_iter().flatten(), self.overload_policy(supports));
                 let detail = Arc::make_mut(&mut inner.detail);
                 detail.cpu_percent = beat.cpu_percent;
                 detail.gpu_percent = beat.gpu_percent;
                 detail.mem_percent = beat.mem_percent;
             }
             inner.reports |= beat.running.is_some();
+            if let Some(running) = beat.running_jobs.filter(|_| beat.running.is_none()) {
+                inner.todo.count = Some((running, Instant::now()));
+            }
             inner.todo.beat = true;
             inner.todo.renew = true;
             beat.running.map_or(Ok(()), |running| self.note_running(&mut inner, &running))
         };
+        if let Some(services) = beat.services {
+            self.services_run(&from.node, services);
+        }
         self.refresh(&from.node);
         self.sync(&from.node);
         noted
+    }
+
+    /// An agent that reports three times less often has to report it twice: a peak of a moment would keep
+    /// others before it for long.
+    fn overload_policy(&self, supports: Option<Supports>) -> OverloadPolicy {
+        let reports = if supports.is_some_and(Supports::any) { 1 } else { 2 };
+        OverloadPolicy { above: self.shared.settings.resource_threshold_percent, reports }
     }
 
     /// The connection is gone. Of an older connection than the present one it means nothing.
@@ -397,6 +424,11 @@ impl Nodes {
         Some(Connection { node, serial })
     }
 
+    /// Nodes that miss something for a direction.
+    pub(crate) fn marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock()
+    }
+
     pub(crate) fn get(&self, id: &NodeId) -> Option<Arc<NodeState>> {
         self.table.read().get(id).cloned()
     }
@@ -431,6 +463,11 @@ impl Inner {
             }
         }
     }
+}
+
+/// The name under which it is kept that a node misses a model or a service.
+pub(crate) fn gap_name(said: &str) -> Option<ModelId> {
+    ModelId::new(said.replace('@', ".")).ok()
 }
 
 fn blocked() -> Refusal {

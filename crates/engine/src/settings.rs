@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use lingua_core::TenantId;
 use lingua_core::budget::Timing;
+use lingua_core::link::SlowStart;
 use lingua_core::select::SelectPolicy;
 
 /// How one scheduler behaves. Correctness is not a setting.
@@ -19,9 +20,9 @@ pub struct Settings {
     pub hedge_after_ms: Option<u64>,
     /// Slots of a node that does not say how many it has.
     pub default_max_slots: u32,
-    /// Open the slots of an unknown node one by one as it shows that it works.
-    pub slow_start: bool,
-    /// A node that reports more of its processor, GPU or memory in use gets nothing new.
+    /// Whose slots are filled slowly, as the node shows that it works.
+    pub slow_start: SlowStart,
+    /// A node that reports more of its processor, GPU or memory in use is a last resort.
     pub resource_threshold_percent: f64,
     /// When a failing node is left alone, and for how long.
     pub breaker: BreakerPolicy,
@@ -171,7 +172,7 @@ impl Settings {
             avoid_last: true,
             hedge_after_ms: None,
             default_max_slots: 4,
-            slow_start: true,
+            slow_start: SlowStart::Strangers,
             resource_threshold_percent: 95.0,
             breaker: BreakerPolicy {
                 failures: 3,

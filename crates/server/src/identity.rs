@@ -24,12 +24,14 @@ pub(crate) use mint::{Wish, claims_of, make_key, mint};
 pub(crate) use revocations::{follow_revocations, of_tokens};
 pub(crate) use sockets::Pass;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use lingua_core::node::Declaration;
 use lingua_core::outcome::Code;
 use lingua_core::{NodeId, TenantId};
 use lingua_engine::job::Refusal;
+use lingua_engine::nodes::Arrival;
 
 /// The tenant of those who name none, where nobody is asked.
 pub(crate) const DEFAULT_TENANT: &str = "default";
@@ -72,6 +74,15 @@ impl Caller {
             Caller::Anyone => true,
             Caller::Known(credential) => credential.role != Role::Admin,
             Caller::Certified(_) => false,
+        }
+    }
+
+    /// How a node of theirs comes in from this address.
+    pub(crate) fn arrival(&self, from: IpAddr) -> Arrival {
+        match self {
+            Caller::Anyone if from.to_canonical().is_loopback() => Arrival::Local,
+            Caller::Anyone => Arrival::Open,
+            Caller::Known(_) | Caller::Certified(_) => Arrival::Credential,
         }
     }
 

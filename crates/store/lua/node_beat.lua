@@ -24,7 +24,7 @@ end
 if current < epoch or was[2] ~= version then
   return {'put_again'}
 end
-local open = ARGV[4] == 'ready' and ARGV[5] == '0'
+local open = ARGV[4] == 'ready'
 local fresh_until = string.format('%d', now + tonumber(ARGV[6]))
 local gate = ''
 if open and was[6] ~= '' and tonumber(was[7]) <= now then

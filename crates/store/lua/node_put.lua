@@ -29,7 +29,7 @@ if not before[1] and known == '0' then
   -- until it says what it runs.
   reign = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
 end
-local open = ARGV[7] == 'ready' and ARGV[8] == '0'
+local open = ARGV[7] == 'ready'
 local fresh_until = string.format('%d', now + tonumber(ARGV[9]))
 local gate = ''
 if open and reign ~= '' and tonumber(hold_until) <= now then

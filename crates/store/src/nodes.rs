@@ -143,7 +143,7 @@ pub struct Vitals {
     pub max: u32,
     /// Where the node is in its life.
     pub health: Health,
-    /// A reported resource is above the threshold.
+    /// It reports too little resource left: others are asked first.
     pub overloaded: bool,
     /// The node counts as alive for so long after this.
     pub fresh_for: Duration,
@@ -254,7 +254,7 @@ pub struct NodeRecord {
     pub max: u32,
     /// Where it is in its life.
     pub health: Health,
-    /// A reported resource is above the threshold.
+    /// It reports too little resource left: others are asked first.
     pub overloaded: bool,
     /// It counts as alive until then.
     pub fresh_until: Moment,

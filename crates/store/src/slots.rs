@@ -131,7 +131,7 @@ pub enum Refusal {
     UnknownNode,
     /// Its abilities changed since the caller looked: look again.
     Changed(ProfileVersion),
-    /// Not ready, or overloaded.
+    /// Not ready.
     Closed,
     /// Its heartbeat is overdue.
     Stale,

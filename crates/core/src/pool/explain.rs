@@ -4,10 +4,12 @@ use std::fmt;
 
 use super::Node;
 use super::signature::Signature;
+use super::stopped::Stopped;
 use crate::eligibility::{Need, Route, WhyNot};
 use crate::ids::ModelId;
 use crate::lang::Lang;
-use crate::node::ServiceKind;
+use crate::node::{Health, ServiceKind};
+use crate::outcome::Code;
 
 /// How the fleet stands to a job.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -16,6 +18,8 @@ pub struct Explanation {
     pub nodes: usize,
     /// Nodes that may take the job.
     pub eligible: usize,
+    /// Those of them that are asked only when no other has a free slot.
+    pub last_resort: usize,
     against: [usize; WhyNot::ALL.len()],
 }
 
@@ -26,6 +30,7 @@ impl Explanation {
             let why = node.why_not(need);
             explanation.nodes += 1;
             explanation.eligible += usize::from(why.is_empty());
+            explanation.last_resort += usize::from(why.is_empty() && node.is_last_resort());
             for reason in why.iter() {
                 explanation.against[reason as usize] += 1;
             }
@@ -62,6 +67,20 @@ pub enum Ability {
     Model(ModelId),
 }
 
+impl Ability {
+    /// The service that it takes; empty for a model.
+    pub(super) fn service(&self) -> &str {
+        match self {
+            Ability::Asr(_) => ServiceKind::ASR,
+            Ability::Semantic(_) => ServiceKind::SEMANTIC,
+            Ability::Nmt(..) => ServiceKind::NMT,
+            Ability::Tts(_) => ServiceKind::TTS,
+            Ability::Service(kind) => kind.as_str(),
+            Ability::Model(_) => "",
+        }
+    }
+}
+
 impl fmt::Display for Ability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,24 +99,44 @@ impl fmt::Display for Ability {
 /// caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Shortage {
-    /// No node at all has any of these.
-    Missing(Vec<Ability>),
-    /// Some node has each of these, and none has them all.
-    NotTogether(Vec<Ability>),
+    /// No node at all has any of these. So many nodes list these services for it as not ready.
+    Missing(Vec<Ability>, Vec<(ServiceKind, u32)>),
+    /// Some node has each of these, and none has them all. So many nodes list these services for it as
+    /// not ready.
+    NotTogether(Vec<Ability>, Vec<(ServiceKind, u32)>),
     /// Nodes with all of these are there, and for these reasons none takes jobs now.
-    Unavailable(Vec<Ability>, Vec<WhyNot>),
+    Unavailable {
+        /// What they have.
+        abilities: Vec<Ability>,
+        /// What is in the way.
+        why: Vec<WhyNot>,
+        /// For one of them at least it passes without anybody acting.
+        passes: bool,
+    },
+}
+
+impl Shortage {
+    /// What the caller is told: whether trying again soon is of use.
+    pub fn code(&self) -> Code {
+        match self {
+            Shortage::Unavailable { passes: true, .. } => Code::NodeUnavailable,
+            _ => Code::NoCapableNode,
+        }
+    }
 }
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Shortage::Missing(list) => write!(f, "No node supports {}.", Joined(list, " + ")),
-            Shortage::NotTogether(list) => {
-                write!(f, "No single node supports {}.", Joined(list, " + "))
+            Shortage::Missing(list, stopped) => {
+                write!(f, "No node supports {}{}.", Joined(list, " + "), ListedDown(stopped))
             }
-            Shortage::Unavailable(list, why) => {
+            Shortage::NotTogether(list, stopped) => {
+                write!(f, "No single node supports {}{}.", Joined(list, " + "), ListedDown(stopped))
+            }
+            Shortage::Unavailable { abilities, why, .. } => {
                 let why: Vec<&str> = why.iter().map(|reason| unavailable(*reason)).collect();
-                let (list, why) = (Joined(list, " + "), Joined(&why, ", "));
+                let (list, why) = (Joined(abilities, " + "), Joined(&why, ", "));
                 write!(f, "No node that supports {list} takes jobs now ({why}).")
             }
         }
@@ -109,6 +148,19 @@ fn unavailable(reason: WhyNot) -> &'static str {
         WhyNot::Health => "not ready",
         WhyNot::Stale => "heartbeat overdue",
         other => other.as_str(),
+    }
+}
+
+struct ListedDown<'a>(&'a [(ServiceKind, u32)]);
+
+impl fmt::Display for ListedDown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (kind, nodes)) in self.0.iter().enumerate() {
+            let before = if i > 0 { ", " } else { " (listed as not ready: " };
+            let plural = if *nodes == 1 { "" } else { "s" };
+            write!(f, "{before}{kind} on {nodes} node{plural}")?;
+        }
+        f.write_str(if self.0.is_empty() { "" } else { ")" })
     }
 }
 
@@ -156,9 +208,10 @@ impl Shortage {
         nodes: impl Iterator<Item = (Node<'a>, &'a Signature)>,
         need: &Need,
         wanted: &[Signature],
+        stopped: &Stopped,
     ) -> Option<Shortage> {
         let mut probes = probes(need, wanted);
-        let (mut able, mut blocked) = (false, Vec::new());
+        let (mut able, mut passes, mut blocked) = (false, false, Vec::new());
         for (node, have) in nodes {
             if !probes.iter().all(|probe| probe.may_pass(have))
                 && !probes.iter().any(|probe| probe.may_find(have))
@@ -172,9 +225,10 @@ impl Shortage {
             if why.contains(WhyNot::Tenant) || why.contains(WhyNot::Private) {
                 continue;
             }
-            let now = [WhyNot::Health, WhyNot::Stale, WhyNot::Overloaded];
+            let now = [WhyNot::Health, WhyNot::Stale];
             if why.iter().all(|reason| now.contains(&reason)) {
                 able = true;
+                passes |= is_passing(node.standing().health);
                 blocked.extend(why.iter());
             }
             for probe in probes.iter_mut().filter(|probe| !probe.all_found()) {
@@ -189,17 +243,27 @@ impl Shortage {
         if able {
             blocked.sort_unstable();
             blocked.dedup();
-            return Some(Shortage::Unavailable(names(), blocked));
+            return Some(Shortage::Unavailable { abilities: names(), why: blocked, passes });
         }
         let missing: Vec<Ability> =
             all().filter(|(.., found)| !found).map(|(_, ability, _)| ability.clone()).collect();
         if missing.is_empty() {
-            return Some(Shortage::NotTogether(names()));
+            let names: Vec<Ability> = names();
+            let stopped = stopped.needed_for(&names);
+            return Some(Shortage::NotTogether(names, stopped));
         }
         // Recognition follows repair unless a node says otherwise: one word says both.
         let implied = |ability: &Ability| matches!(ability, Ability::Asr(lang) if missing.contains(&Ability::Semantic(*lang)));
-        Some(Shortage::Missing(missing.iter().filter(|a| !implied(a)).cloned().collect()))
+        let stopped = stopped.needed_for(&missing);
+        let told = missing.iter().filter(|a| !implied(a)).cloned().collect();
+        Some(Shortage::Missing(told, stopped))
     }
+}
+
+/// Whether a node of this health takes jobs again without anybody acting. One that is overdue is ready
+/// by its last word.
+fn is_passing(health: Health) -> bool {
+    matches!(health, Health::Registering | Health::Ready | Health::Degraded)
 }
 
 fn probes(need: &Need, wanted: &[Signature]) -> Vec<Probe> {

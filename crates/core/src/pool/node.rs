@@ -89,6 +89,11 @@ impl<'a> Node<'a> {
         self.fleet.load(self.ix).is_full()
     }
 
+    /// Whether it is asked only when no other node has a free slot.
+    pub fn is_last_resort(&self) -> bool {
+        self.fleet.load(self.ix).is_last_resort()
+    }
+
     /// How long its recent jobs took, the latest weighing most; `None` before the first.
     pub fn latency_ms(&self) -> Option<u32> {
         self.about().latency_ms
@@ -147,14 +152,19 @@ pub(super) struct About {
 impl About {
     /// Whether jobs that do not name the node may go to it.
     pub fn takes_jobs(&self) -> bool {
-        let Standing { health, fresh, overloaded, .. } = self.standing;
-        health == Health::Ready && fresh && !overloaded && !self.profile.private
+        let Standing { health, fresh, .. } = self.standing;
+        health == Health::Ready && fresh && !self.profile.private
+    }
+
+    /// Whether it is asked only when no other node has a free slot.
+    pub fn is_last_resort(&self, used: u32) -> bool {
+        self.standing.overloaded || used >= self.standing.trusted
     }
 }
 
 /// What choosing reads of every node it looks at, in four bytes, so that those of very many nodes stay
-/// close to the processor: slots taken and slots there are, how long jobs take, and whether anybody's
-/// job is taken.
+/// close to the processor: slots taken and slots there are, whether others are asked first, how long
+/// jobs take, and whether anybody's job is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Load(u32);
 
@@ -181,6 +191,10 @@ impl Load {
         self.0 = self.0 & !1 | u32::from(open);
     }
 
+    pub(super) fn set_last_resort(&mut self, last: bool) {
+        self.0 = self.0 & !(1 << 7) | u32::from(last) << 7;
+    }
+
     pub fn used(self) -> u32 {
         self.0 >> 20
     }
@@ -200,6 +214,11 @@ impl Load {
     /// Takes everybody's jobs.
     pub fn is_open(self) -> bool {
         self.0 & 1 == 1
+    }
+
+    /// Asked only when no other node has a free slot.
+    pub fn is_last_resort(self) -> bool {
+        self.0 & 1 << 7 != 0
     }
 
     /// The lower the better, below 2^27: load share, then latency.

@@ -51,6 +51,7 @@ impl Fleet {
         let load = &mut self.loads[ix as usize];
         load.set_latency(about.latency_ms);
         load.set_open(about.profile.tenants.is_none());
+        load.set_last_resort(about.is_last_resort(load.used()));
         let takes_jobs = about.takes_jobs();
         let Post { guild, seat } = self.posts[ix as usize];
         if !takes_jobs {
@@ -86,6 +87,8 @@ impl Fleet {
         let load = &mut self.loads[ix as usize];
         let was_full = load.is_full();
         load.set_slots(used, max);
+        let about = self.abouts[ix as usize].as_ref().expect(THERE);
+        load.set_last_resort(about.is_last_resort(load.used()));
         if load.is_full() != was_full && self.posts[ix as usize].seat != NO_SEAT {
             self.sort_in(ix);
         }

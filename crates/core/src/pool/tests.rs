@@ -1,3 +1,5 @@
+mod shortage;
+
 use super::seating::tests::assert_sound;
 use super::*;
 use crate::ids::{ModelId, TenantId};
@@ -77,7 +79,6 @@ fn a_node_is_in_its_pools_when_put_and_out_when_it_loses_the_ability() {
     let away = [
         Standing { health: Health::Draining, ..Standing::READY },
         Standing { fresh: false, ..Standing::READY },
-        Standing { overloaded: true, ..Standing::READY },
     ];
     for standing in away {
         assert!(fleet.set_standing(&id("a"), standing));
@@ -382,8 +383,8 @@ fn saying_no_again_costs_no_second_scan_until_a_node_changes() {
     let text = |fleet: &mut Fleet| fleet.shortage(&need("en", "de")).map(|s| s.to_string());
     fleet.put(id("de"), entry(writes(&["en", "de"], 1)));
     assert_eq!(text(&mut fleet), None, "a known node learnt it");
-    fleet.set_standing(&id("de"), Standing { overloaded: true, ..Standing::READY });
-    assert!(text(&mut fleet).unwrap().ends_with("takes jobs now (overloaded)."));
+    fleet.set_standing(&id("de"), Standing { fresh: false, ..Standing::READY });
+    assert!(text(&mut fleet).unwrap().ends_with("takes jobs now (heartbeat overdue)."));
     fleet.put(id("new"), entry(writes(&["en", "de"], 1)));
     assert_eq!(text(&mut fleet), None, "a new one has it");
     fleet.remove(&id("new"));

@@ -26,7 +26,7 @@ pub enum Source {
     Sample,
     /// Beyond the sample, with a free slot.
     Rest,
-    /// Better spared, and nothing else was free.
+    /// Better spared or a last resort, and nothing else was free.
     Spared,
     /// Full as far as this instance knows.
     Full,

@@ -80,6 +80,9 @@ impl Selector {
             return false;
         }
         let load = fleet.load(ix);
+        if load.is_last_resort() {
+            return false;
+        }
         if load.is_idle() {
             // One of these is chosen soon: its name can be on the way from memory until then.
             std::hint::black_box(fleet.is_there(ix));
@@ -113,7 +116,10 @@ impl Selector {
     pub(super) fn spared(&mut self, fleet: &Fleet) -> Option<NodeIx> {
         loop {
             let drawn = self.pop_queue()?;
-            if self.stands(fleet, &drawn) && self.not_failed(fleet, drawn.node) {
+            if self.stands(fleet, &drawn)
+                && !fleet.load(drawn.node).is_last_resort()
+                && self.not_failed(fleet, drawn.node)
+            {
                 return Some(drawn.node);
             }
         }

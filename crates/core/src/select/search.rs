@@ -1,6 +1,6 @@
 //! The search beyond the sample, which leaves nobody out.
 
-use super::Selector;
+use super::{Selector, Stage};
 use crate::chance::Walk;
 use crate::pool::{Fleet, NodeIx, Part, PoolIx};
 
@@ -28,17 +28,17 @@ impl Selector {
         }
         let at = self.pool(fleet)?;
         let found = match fleet.few(at, part) {
-            Some(mut hand) => self.any_of(fleet, part, hand.members()),
+            Some(mut hand) => self.any_of(fleet, hand.members()),
             None => self.draw_any(fleet, at, part).or_else(|| self.go_round(fleet, at, part)),
         };
         self.scan_left -= usize::from(found.is_some());
         found
     }
 
-    fn any_of(&mut self, fleet: &Fleet, part: Part, members: &mut [NodeIx]) -> Option<NodeIx> {
+    fn any_of(&mut self, fleet: &Fleet, members: &mut [NodeIx]) -> Option<NodeIx> {
         for i in 0..members.len() {
             members.swap(i, i + self.chance.below(members.len() - i));
-            if self.is_next(fleet, part, members[i]) {
+            if self.is_next(fleet, members[i]) {
                 return Some(members[i]);
             }
         }
@@ -49,7 +49,7 @@ impl Selector {
         for _ in 0..TRIES {
             let mut hand = fleet.draw(at, part, &mut self.chance)?;
             let mut members = hand.members().iter();
-            if let Some(ix) = members.find(|ix| self.is_next(fleet, part, **ix)) {
+            if let Some(ix) = members.find(|ix| self.is_next(fleet, **ix)) {
                 return Some(*ix);
             }
         }
@@ -64,7 +64,7 @@ impl Selector {
         let found = loop {
             if let Some(spot) = round.walk.next() {
                 let member = fleet.member_at(at, part, &round.ends, spot as u32);
-                if let Some(ix) = member.filter(|ix| self.is_next(fleet, part, *ix)) {
+                if let Some(ix) = member.filter(|ix| self.is_next(fleet, *ix)) {
                     round.found = true;
                     break Some(ix);
                 }
@@ -87,10 +87,10 @@ impl Selector {
     }
 
     /// Whether the member could be the next candidate.
-    fn is_next(&mut self, fleet: &Fleet, part: Part, member: NodeIx) -> bool {
+    fn is_next(&mut self, fleet: &Fleet, member: NodeIx) -> bool {
         !self.was_tried(fleet, member)
             && self.able(fleet, member)
-            && !(part == Part::Free && self.is_spared(fleet, member))
+            && !(self.stage == Stage::Rest && self.is_spared(fleet, member))
             && self.not_failed(fleet, member)
     }
 }

@@ -1,3 +1,5 @@
+mod last_resort;
+
 use std::collections::BTreeSet;
 
 use super::*;

@@ -62,8 +62,15 @@ fn declaration() -> impl Strategy<Value = Declaration> {
 
 fn standing() -> impl Strategy<Value = Standing> {
     let health = prop_oneof![4 => Just(Health::Ready), 1 => prop::sample::select(&Health::ALL[..])];
-    (health, prop::bool::weighted(0.9), prop::bool::weighted(0.1)).prop_map(
-        |(health, fresh, overloaded)| Standing { health, fresh, overloaded, ..Standing::READY },
+    let trusted = prop_oneof![2 => Just(u32::MAX), 1 => 0u32..3];
+    (health, prop::bool::weighted(0.9), prop::bool::weighted(0.1), trusted).prop_map(
+        |(health, fresh, overloaded, trusted)| Standing {
+            health,
+            fresh,
+            overloaded,
+            trusted,
+            ..Standing::READY
+        },
     )
 }
 

@@ -107,6 +107,7 @@ impl Cluster {
                 }
             }
             PeerWord::SlotFreed { node } => self.nodes.freed_elsewhere(&node),
+            PeerWord::ServicesRun { node, services } => self.nodes.end_marks(&node, &services),
             PeerWord::WatchJob { job, goal } => self.on_watch(from, job, goal),
             PeerWord::JobWatched { job, goal } => {
                 self.on_notice(job, goal, Notice::Promised(from.clone()));

@@ -53,6 +53,8 @@ pub(crate) enum PeerWord {
     Job { job: JobId, node: NodeId, epoch: u64, event: PeerEvent },
     /// A slot of this node is free again.
     SlotFreed { node: NodeId },
+    /// These services of a node run now, and did not before.
+    ServicesRun { node: NodeId, services: Vec<String> },
     /// To an instance that had a session: another has it now.
     SessionMoved { tenant: TenantId, session: SessionId, epoch: u64 },
     /// To everybody: whoever has this job is to say so, and when it is that far.

@@ -36,7 +36,7 @@ impl Run {
             true => EndedBy::Owner,
             false => EndedBy::Assignment(live.assignment()),
         };
-        let result_ack = live.supports.result_ack;
+        let result_ack = live.over.supports.result_ack;
         // The node's own table no longer has it from here on: a repeated result finds nothing.
         let ending = Ending { state: JobState::Done, code: String::new() };
         let finished = live.slot.release_ending(&by, &ending).await;

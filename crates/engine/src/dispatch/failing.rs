@@ -11,20 +11,28 @@ use super::ending::ended_attempt;
 use super::registry::Job;
 use super::run::{MAX_REJECTED, Run, Try};
 use crate::job::{Ended, Refusal, Reject, ToNode, is_code, is_fault};
+use crate::nodes::{Fault, SentOver};
 
 /// How an attempt ends without an answer.
 pub(super) struct Failed {
     pub refusal: Refusal,
-    /// It counts against the node.
-    pub blame: bool,
+    /// What counts against the node, if anything does.
+    pub blame: Option<Fault>,
     /// The node has nothing of it any more.
     pub freed: bool,
 }
 
 /// The node of an attempt is gone.
-pub(super) fn gone() -> Failed {
+pub(super) fn gone(over: SentOver) -> Failed {
     let refusal = Refusal::new(Code::NodeUnavailable, "the node's connection was lost");
-    Failed { refusal, blame: true, freed: false }
+    Failed { refusal, blame: over.fault(None), freed: false }
+}
+
+/// The node says that it does not have the attempt.
+pub(super) fn dropped(live: &Try) -> Failed {
+    let refusal = Refusal::new(Code::NodeUnavailable, "the node no longer has the job");
+    let present = live.slot.node.lock().link.as_ref().map(|link| link.serial);
+    Failed { refusal, blame: live.over.fault(present), freed: true }
 }
 
 impl Run {
@@ -47,7 +55,7 @@ impl Run {
                 Refusal::new(Code::NodeUnavailable, format!("the node refused the job: {text}"))
             }
         };
-        self.failed(i, Failed { refusal, blame: false, freed: true }).await
+        self.failed(i, Failed { refusal, blame: None, freed: true }).await
     }
 
     pub(super) async fn node_failed(
@@ -58,7 +66,7 @@ impl Run {
         missing_model: Option<String>,
     ) -> Option<Option<Ended>> {
         let node = Arc::clone(&self.tries[i].slot.node);
-        if self.tries[i].supports.result_ack {
+        if self.tries[i].over.supports.result_ack {
             // What became of the job is not the node's concern: it need not say this again.
             let job = self.d.shared.secret.masked(self.job.id);
             node.tell(ToNode::ResultAck { job, attempt: self.tries[i].attempt() });
@@ -68,7 +76,7 @@ impl Run {
         if known == Some(Code::ModelNotAvailable) {
             self.d.note_gap(&node, self.spec.need.route, missing_model.as_deref());
         }
-        let blame = is_fault(&code);
+        let blame = is_fault(&code).then_some(Fault::Job);
         let mut refusal = Refusal::new(known.unwrap_or(Code::ProcessingError), message);
         if known.is_none() && is_code(&code) {
             refusal.node_code = Some(code);
@@ -89,11 +97,11 @@ impl Run {
         let number = live.attempt();
         let now_ms = self.d.shared.clock.now().as_millis();
         self.job.change(|view| ended_attempt(view, number, now_ms, refusal.code_text()));
-        if blame {
+        if let Some(fault) = blame {
             let wasted = u32::try_from(millis(live.sent_at.elapsed())).unwrap_or(u32::MAX);
             self.d.shared.fleet.took(&node.id, wasted);
             let mut inner = node.lock();
-            if inner.failure(Instant::now()) {
+            if inner.failure(Instant::now(), fault) {
                 inner.todo.beat = true;
                 tracing::warn!(node.id = %node.id, "the node failed too often and is left alone");
             }
@@ -147,7 +155,7 @@ impl Run {
         let told = live.slot.node.tell(cancel);
         // The instance of a node elsewhere gives the slot back once it has told the node.
         let here = live.slot.node.lock().elsewhere.is_none();
-        if told && here && live.supports.cancel {
+        if told && here && live.over.supports.cancel {
             live.slot.release().await;
         } else {
             live.slot.leave();

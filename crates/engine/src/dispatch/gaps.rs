@@ -3,45 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lingua_core::ModelId;
 use lingua_core::eligibility::Route;
-use lingua_core::{ModelId, NodeId};
 use lingua_store::once::{Name, Rate, Take};
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Dispatcher;
 use crate::job::ToNode;
-use crate::nodes::NodeState;
+use crate::nodes::{Fault, NodeState, gap_name};
 use crate::tasks;
-
-/// Facts kept; beyond it the oldest go.
-const MAX_FACTS: usize = 4_096;
-
-/// Which nodes are not asked for which direction for a while, whatever model it was.
-#[derive(Default)]
-pub(super) struct RouteGaps(Mutex<Vec<(NodeId, Route, Instant)>>);
-
-impl RouteGaps {
-    /// Nodes that said a moment ago that they miss a model for this direction.
-    pub fn of(&self, route: Route) -> Vec<NodeId> {
-        let mut facts = self.0.lock();
-        if facts.is_empty() {
-            return Vec::new();
-        }
-        let now = Instant::now();
-        facts.retain(|(.., until)| *until > now);
-        facts.iter().filter(|(_, of, _)| *of == route).map(|(node, ..)| node.clone()).collect()
-    }
-
-    fn note(&self, node: NodeId, route: Route, until: Instant) {
-        let mut facts = self.0.lock();
-        facts.retain(|(of, at, _)| (of, at) != (&node, &route));
-        if facts.len() >= MAX_FACTS {
-            facts.remove(0);
-        }
-        facts.push((node, route, until));
-    }
-}
 
 impl Dispatcher {
     /// A node misses a model for this direction: it is not asked again for a while.
@@ -54,8 +24,9 @@ impl Dispatcher {
         let policy = self.shared.settings.gaps;
         let lasting = Duration::from_millis(policy.remember_ms);
         let until = Instant::now() + lasting;
-        self.route_gaps.note(node.id.clone(), route, until);
-        let model = model.and_then(|name| ModelId::new(name.replace('@', ".")).ok());
+        let model = model.and_then(gap_name);
+        let missing = model.as_ref().map(ToString::to_string);
+        self.nodes.marks().note(node.id.clone(), route, missing, until);
         if let Some(model) = &model {
             let mut inner = node.lock();
             inner.gaps.retain(|(known, _)| known != model);
@@ -92,7 +63,7 @@ impl Dispatcher {
         if let Take::Limited { .. } = flood {
             // A node that floods takes jobs only to refuse them: it is left alone for a while.
             self.shared.metrics.gap("limited");
-            node.lock().failure(Instant::now());
+            node.lock().failure(Instant::now(), Fault::Job);
             self.nodes.refresh(node);
             return Ok(());
         }

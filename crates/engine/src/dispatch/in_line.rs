@@ -55,7 +55,7 @@ impl Run {
                 }
                 () = tokio::time::sleep_until(until) => {
                     self.pass_on(line.leave());
-                    return Err(Some(self.busy("every able node is full")));
+                    return Err(Some(self.busy(&self.all_full())));
                 }
             }
         };
@@ -73,7 +73,7 @@ impl Run {
                 self.busy("the line for this direction is full, and others have less in it"),
             )),
             Some(Call::Look) | None if Instant::now() >= until => {
-                Err(Some(self.busy("every able node is full")))
+                Err(Some(self.busy(&self.all_full())))
             }
             Some(Call::Look) | None => Ok(None),
         }
@@ -93,6 +93,20 @@ impl Run {
             (Code::AllNodesBusy, why)
         };
         Ended::Failed(Refusal::new(code, detail).retry_after(self.retry_after_ms()))
+    }
+
+    /// That every slot is taken, and how many there are if some are not open.
+    fn all_full(&self) -> String {
+        let need = &self.spec.need;
+        let mut fleet = self.d.shared.fleet.lock();
+        let slots =
+            fleet.members(need.route, need.speech).filter(|node| node.why_not(need).is_empty());
+        let slots = slots.map(|node| (u64::from(node.max()), u64::from(node.profile().max_slots)));
+        let (open, declared) = slots.fold((0, 0), |sum, (open, all)| (sum.0 + open, sum.1 + all));
+        match open < declared {
+            true => format!("every able node is full: {open} of {declared} slots open"),
+            false => "every able node is full".to_owned(),
+        }
     }
 
     /// When a slot is likely to be free: the line's length times what a job takes, over the slots.

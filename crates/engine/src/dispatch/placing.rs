@@ -1,9 +1,12 @@
 //! How a job gets onto a node: choose, reserve, write down, send; or wait in line.
 
+use std::sync::Arc;
+
 use lingua_core::NodeId;
+use lingua_core::eligibility::Need;
 use lingua_core::job::JobStep;
 use lingua_core::outcome::Code;
-use lingua_core::select::{Candidate, Selector, Source, Verdict, Wish};
+use lingua_core::select::{Candidate, Passed, Selector, Source, Verdict, Wish};
 use tokio::time::Instant;
 
 use super::JobEvent;
@@ -33,7 +36,9 @@ impl Run {
             self.job.change(|view| Job::step(view, JobStep::Select));
         }
         let wish = self.wish().await;
-        let mut selector = self.selector(&wish);
+        // Nodes that miss something for it and are asked all the same, because no other is left.
+        let mut unmarked = Vec::new();
+        let mut selector = self.selector(&wish, &unmarked);
         let (mut handed, mut full_asked) = (None, 0);
         // Called out of the line, and not yet back in it.
         let mut called = false;
@@ -85,13 +90,17 @@ impl Run {
             let busy = full_asked >= ASKED_THOUGH_FULL || !self.busy.is_empty();
             self.busy.clear();
             let verdict = if busy { Verdict::Busy } else { selector.verdict() };
+            full_asked = 0;
+            if self.is_content_with_less(verdict, &mut unmarked) {
+                selector = self.selector(&wish, &unmarked);
+                continue;
+            }
             if let Some(ended) = self.hopeless(verdict) {
                 return Err(Some(ended));
             }
             handed = self.wait_in_line(wish.strict).await?;
             called = true;
-            selector = self.selector(&wish);
-            full_asked = 0;
+            selector = self.selector(&wish, &unmarked);
         }
     }
 
@@ -127,14 +136,53 @@ impl Run {
         }
     }
 
-    fn selector(&self, wish: &Wish) -> Selector {
-        let mut excluded = self.d.route_gaps.of(self.spec.need.route);
+    fn selector(&self, wish: &Wish, unmarked: &[NodeId]) -> Selector {
+        let mut excluded = self.d.nodes.marks().of(self.spec.need.route, Instant::now());
+        excluded.retain(|node| !unmarked.contains(node));
         excluded.extend_from_slice(&self.excluded);
         excluded.extend_from_slice(&self.busy);
         excluded.extend(self.tries.iter().map(|live| live.slot.node.id.clone()));
         let wish = Wish { excluded, ..wish.clone() };
         let policy = self.d.shared.settings.select;
         Selector::new(self.spec.need.clone(), wish, policy, self.d.shared.chance.bits())
+    }
+
+    /// Whether the job looks again for less than it wanted.
+    fn is_content_with_less(&mut self, verdict: Verdict, unmarked: &mut Vec<NodeId>) -> bool {
+        let oldest = self.oldest_mark(verdict, unmarked);
+        let found = oldest.is_some();
+        unmarked.extend(oldest);
+        found || self.is_content_with_text(verdict)
+    }
+
+    /// Of the nodes that are marked for this direction the one whose mark is the oldest, if no other is
+    /// able: it may have what it missed by now, and nobody else can tell.
+    fn oldest_mark(&self, verdict: Verdict, unmarked: &[NodeId]) -> Option<NodeId> {
+        let only_marked = Verdict::PreferredNotCapable(Passed::Excluded);
+        if verdict != Verdict::OnlyFailed && verdict != only_marked {
+            return None;
+        }
+        let marked = self.d.nodes.marks().of(self.spec.need.route, Instant::now());
+        let wanted = self.spec.preferred.as_ref().filter(|_| self.spec.strict);
+        let mut marked = marked.into_iter().filter(|node| wanted.is_none_or(|only| only == node));
+        marked.find(|node| !unmarked.contains(node) && !self.excluded.contains(node))
+    }
+
+    /// Whether the job goes on without a voice: no node has one for it, and its caller did not insist.
+    fn is_content_with_text(&mut self, verdict: Verdict) -> bool {
+        let asked = verdict == Verdict::NoneEligible && self.failure.is_none();
+        if !(asked && self.spec.need.speech && self.spec.text_will_do) {
+            return false;
+        }
+        let text = Need { speech: false, ..self.spec.need.clone() };
+        let content = self.d.shared.fleet.lock().shortage(&text).is_none();
+        if content {
+            self.d.demand.note(self.spec.need.route, true);
+            self.spec.need = text;
+            self.spec.work = Arc::new(self.spec.work.without_voice());
+            self.note("no node speaks the target language: the answer is text".into());
+        }
+        content
     }
 
     /// A node whose freed slot was handed to this job.
@@ -160,6 +208,24 @@ impl Run {
         Ok(())
     }
 
+    /// No node may take the job now: what is missing, and when to try again if it passes.
+    fn nobody(&self) -> Refusal {
+        let shared = &self.d.shared;
+        let shortage = shared.fleet.lock().shortage(&self.spec.need);
+        let (code, detail) = match shortage {
+            Some(shortage) => (shortage.code(), shortage.to_string()),
+            None => {
+                let changed = "The nodes that could take it changed a moment ago; try again.";
+                (Code::NodeUnavailable, changed.to_owned())
+            }
+        };
+        let refusal = Refusal::new(code, detail);
+        match code {
+            Code::NodeUnavailable => refusal.retry_after(shared.settings.timing.heartbeat_ms),
+            _ => refusal,
+        }
+    }
+
     /// The ending, if waiting would not help.
     fn hopeless(&self, verdict: Verdict) -> Option<Ended> {
         let refusal = match verdict {
@@ -177,16 +243,14 @@ impl Run {
             Verdict::NoneEligible => {
                 self.d.shared.metrics.pool_empty.inc();
                 self.d.demand.note(self.spec.need.route, self.spec.need.speech);
-                let missing = self.d.shared.fleet.missing(&self.spec.need);
-                Refusal::new(Code::NoCapableNode, missing)
+                self.nobody()
             }
         };
         Some(Ended::Failed(refusal))
     }
 }
 
-fn passed_text(passed: lingua_core::select::Passed) -> String {
-    use lingua_core::select::Passed;
+fn passed_text(passed: Passed) -> String {
     match passed {
         Passed::Unknown => "unknown".into(),
         Passed::Excluded => "it failed this job".into(),

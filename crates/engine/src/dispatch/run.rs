@@ -18,13 +18,13 @@ use lingua_store::jobs::Assignment;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use super::failing::{Failed, gone};
+use super::failing::{Failed, dropped, gone};
 use super::registry::Job;
 use super::slot::Slot;
 use super::traced::{Traced, TracedTry};
 use super::{Dispatcher, JobEvent};
 use crate::job::{Ended, JobSpec, NodeResult, Refusal};
-use crate::nodes::Supports;
+use crate::nodes::{Fault, SentOver};
 use crate::sessions::mail::JobNews;
 
 /// The word of an older agent for a part whose speech went into a later part of its turn.
@@ -77,7 +77,7 @@ pub(super) struct Run {
 /// One attempt.
 pub(super) struct Try {
     pub slot: Slot,
-    pub supports: Supports,
+    pub over: SentOver,
     pub sent_at: Instant,
     pub acked: bool,
     /// The store is to be told of the ack.
@@ -261,14 +261,9 @@ impl Run {
                     self.dispatches = self.dispatches.saturating_sub(1);
                     self.rejected += 1;
                 }
-                // Whether a node elsewhere or its instance is at fault, nobody here knows.
-                let blame = self.tries[i].slot.node.lock().elsewhere.is_none();
-                self.failed(i, Failed { blame, ..gone() }).await
+                self.failed(i, gone(self.tries[i].over)).await
             }
-            JobEvent::Dropped { .. } => {
-                let refusal = Refusal::new(Code::NodeUnavailable, "the node no longer has the job");
-                self.failed(i, Failed { refusal, blame: true, freed: true }).await
-            }
+            JobEvent::Dropped { .. } => self.failed(i, dropped(&self.tries[i])).await,
             JobEvent::TurnClosed { .. } => Some(self.answered(i, no_text()).await),
             JobEvent::Reject { reason, .. } => self.rejected(i, *reason).await,
             JobEvent::Result { result, .. } => match *result {
@@ -335,7 +330,7 @@ impl Run {
             Ok(Commit::Lost) => {
                 let refusal =
                     Refusal::new(Code::AckTimeout, "the ack came after the slot was gone");
-                self.failed(i, Failed { refusal, blame: false, freed: false }).await
+                self.failed(i, Failed { refusal, blame: None, freed: false }).await
             }
             // The node works; what the store missed, the node's next report puts right.
             Err(error) => {
@@ -364,17 +359,17 @@ impl Run {
         let i = self.tries.iter().position(|live| live.due <= now)?;
         let live = &self.tries[i];
         let failed = if live.gone {
-            gone()
+            gone(live.over)
         } else if live.acked {
             if self.was_kept(live) {
                 return Some(self.answered(i, no_text()).await);
             }
             let refusal = Refusal::new(Code::JobTimeout, "the node took too long");
-            Failed { refusal, blame: true, freed: false }
+            Failed { refusal, blame: Some(Fault::Job), freed: false }
         } else {
             self.d.shared.metrics.ack_timeouts.inc();
             let refusal = Refusal::new(Code::AckTimeout, "the node did not accept the job in time");
-            Failed { refusal, blame: true, freed: false }
+            Failed { refusal, blame: Some(Fault::Job), freed: false }
         };
         self.failed(i, failed).await
     }
@@ -401,7 +396,7 @@ impl Run {
 
     /// An older agent that keeps the speech for a later part of the turn says nothing about it.
     fn was_kept(&self, live: &Try) -> bool {
-        live.acked && !live.supports.any() && self.spec.turn.is_some()
+        live.acked && !live.over.supports.any() && self.spec.turn.is_some()
     }
 
     /// How long a step may take that wants `own_ms`; `None` when the deadline is there.

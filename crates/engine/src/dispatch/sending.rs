@@ -72,8 +72,8 @@ impl Run {
             until: None,
         };
         let node = Arc::clone(&slot.node);
-        let supports = match node.send(assign, self.job.id, held) {
-            Ok(supports) => supports,
+        let over = match node.send(assign, self.job.id, held) {
+            Ok(over) => over,
             Err(SendError::Full) => {
                 shared.metrics.reserve("lapsed");
                 tracing::debug!(node.id = %node.id, "a slot whose job is still there was granted");
@@ -95,7 +95,7 @@ impl Run {
         let traced = self.traced.sent(&slot, &shared);
         self.tries.push(Try {
             slot,
-            supports,
+            over,
             sent_at: now,
             acked: false,
             commit: false,

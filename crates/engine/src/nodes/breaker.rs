@@ -16,6 +16,17 @@ pub(crate) struct Breaker {
     failures: u32,
     /// The next pause.
     pause: Duration,
+    /// The latest connection whose break counted.
+    last_break: Option<u64>,
+}
+
+/// What counts against a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// A job that it failed.
+    Job,
+    /// The break of a connection, by the serial of that. However many jobs it cost, it counts once.
+    Break(u64),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +45,7 @@ pub(crate) enum State {
 impl Breaker {
     pub fn new(policy: BreakerPolicy) -> Self {
         let pause = Duration::from_millis(policy.first_pause_ms);
-        Breaker { policy, state: State::Closed, failures: 0, pause }
+        Breaker { policy, state: State::Closed, failures: 0, pause, last_break: None }
     }
 
     pub fn state(&self) -> State {
@@ -42,7 +53,13 @@ impl Breaker {
     }
 
     /// A job failed by the node's fault. Says whether the state changed.
-    pub fn failure(&mut self, now: Instant) -> bool {
+    pub fn failure(&mut self, now: Instant, fault: Fault) -> bool {
+        if let Fault::Break(serial) = fault {
+            if self.last_break.is_some_and(|counted| serial <= counted) {
+                return false;
+            }
+            self.last_break = Some(serial);
+        }
         self.failures = self.failures.saturating_add(1);
         let opens = match self.state {
             State::Closed => self.failures >= self.policy.failures,
@@ -116,19 +133,19 @@ mod tests {
     async fn pauses_grow_until_a_probe_succeeds() {
         let mut breaker = Breaker::new(POLICY);
         let mut now = Instant::now();
-        assert!(!breaker.failure(now) && !breaker.failure(now));
-        assert!(breaker.failure(now), "the third in a row opens it");
+        assert!(!breaker.failure(now, Fault::Job) && !breaker.failure(now, Fault::Job));
+        assert!(breaker.failure(now, Fault::Job), "the third in a row opens it");
         for pause in [100, 200, 300, 300] {
             assert!(!breaker.tick(now + Duration::from_millis(pause - 1)));
             now += Duration::from_millis(pause);
             assert!(breaker.tick(now));
             assert_eq!(breaker.state(), State::Probing);
-            assert!(breaker.failure(now), "a failed probe opens it again");
+            assert!(breaker.failure(now, Fault::Job), "a failed probe opens it again");
         }
         now += Duration::from_millis(300);
         assert!(breaker.tick(now) && breaker.success());
         assert_eq!(breaker.state(), State::Closed);
-        assert!(!breaker.failure(now), "and all begins anew");
+        assert!(!breaker.failure(now, Fault::Job), "and all begins anew");
     }
 
     #[tokio::test]
@@ -136,7 +153,21 @@ mod tests {
         let mut breaker = Breaker::new(POLICY);
         let now = Instant::now();
         for _ in 0..10 {
-            assert!(!breaker.failure(now) && !breaker.failure(now) && !breaker.success());
+            assert!(!breaker.failure(now, Fault::Job) && !breaker.failure(now, Fault::Job));
+            assert!(!breaker.success());
         }
+    }
+
+    #[tokio::test]
+    async fn one_break_of_a_connection_counts_once_however_many_jobs_it_costs() {
+        let mut breaker = Breaker::new(POLICY);
+        let now = Instant::now();
+        for serial in [4, 5] {
+            for _ in 0..10 {
+                assert!(!breaker.failure(now, Fault::Break(serial)));
+            }
+        }
+        assert!(!breaker.failure(now, Fault::Break(4)), "of an earlier connection");
+        assert!(breaker.failure(now, Fault::Break(6)), "the third break");
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use lingua_core::link::Overload;
 use lingua_core::node::Health;
 use lingua_core::{JobId, LeaseToken, NodeId};
 use lingua_store::Instance;
@@ -63,7 +64,7 @@ impl Nodes {
             if *inner.profile != record.profile {
                 inner.profile = Arc::new(record.profile);
             }
-            inner.overloaded = record.overloaded;
+            inner.overload = Overload::told(record.overloaded);
             inner.order = record.order;
             let there = There {
                 post: Arc::clone(&self.shared.post),

@@ -13,7 +13,7 @@ use lingua_store::slots::{Confirm, Report};
 use tokio::time::Instant;
 
 use super::state::{Held, Inner, NodeState, Todo};
-use super::{JobEvent, Nodes, limits};
+use super::{JobEvent, Nodes, breaker, limits};
 use crate::cluster::words::PeerWord;
 use crate::job::ToNode;
 use crate::rate::Rate;
@@ -104,6 +104,10 @@ impl Nodes {
             }
         }
         self.refresh(node);
+        let mut todo = todo;
+        if let Some((running, said)) = todo.count.take() {
+            todo.report = self.reconcile_count(node, running, said).await?;
+        }
         self.report(node, epoch, todo, owed).await
     }
 
@@ -347,6 +351,11 @@ impl Nodes {
                 inner.gaps.retain(|(_, until)| *until > now);
                 changed |= gaps != inner.gaps.len();
                 let freed = inner.lapse(now);
+                if freed > 0 && inner.breaker.state() == breaker::State::Probing {
+                    // One slot fewer is open beside the probe's.
+                    inner.todo.beat = true;
+                    changed = true;
+                }
                 let gone = inner.gone_at.is_some_and(|at| now - at > FORGET_AFTER);
                 if here {
                     counts[inner.health() as usize] += 1;
@@ -391,7 +400,7 @@ impl Nodes {
 
 impl Todo {
     fn any(&self) -> bool {
-        self.put || self.beat || self.report.is_some()
+        self.put || self.beat || self.report.is_some() || self.count.is_some()
     }
 }
 
@@ -425,7 +434,7 @@ impl NodeState {
 
     /// The node no longer has this attempt: its job looks after the slot. Says whether there is no
     /// such job any more.
-    fn dropped(&self, token: LeaseToken) -> bool {
+    pub(super) fn dropped(&self, token: LeaseToken) -> bool {
         let mut inner = self.lock();
         if inner.held.get(&token.job).is_none_or(|held| held.token != token) {
             return false;

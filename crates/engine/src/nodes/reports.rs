@@ -8,7 +8,7 @@ use lingua_core::{JobId, LeaseToken, NodeId};
 use tokio::time::Instant;
 
 use super::state::{Held, Inner, NodeState};
-use super::{Connection, JobEvent, Nodes, Supports};
+use super::{Connection, Fault, JobEvent, Nodes, Supports};
 use crate::cluster::Stray;
 use crate::dispatch::FOR_ENDINGS;
 use crate::job::{JobReport, JobWord, NodeResult, ToNode, is_fault};
@@ -107,7 +107,7 @@ impl Nodes {
                     // Whoever has the job sees how it ended; this instance sees how the node does.
                     let changed = match &result {
                         NodeResult::Failure { code, .. } => {
-                            is_fault(code) && inner.failure(Instant::now())
+                            is_fault(code) && inner.failure(Instant::now(), Fault::Job)
                         }
                         _ => inner.success(&self.shared.settings),
                     };

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_core::eligibility::Standing;
+use lingua_core::link::{Arrival, Counted, Overload, Trust};
 use lingua_core::node::{Health, NodeProfile};
 use lingua_core::pool::{self, NodeEntry};
 use lingua_core::{JobId, LeaseToken, ModelId, NodeId};
@@ -15,9 +16,8 @@ use lingua_store::nodes::{Order, ProfileVersion, Vitals};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::breaker::{self, Breaker};
+use super::breaker::{self, Breaker, Fault};
 use super::limits::StoreUse;
-use super::trust::Trust;
 use super::{NodeDetail, Supports};
 use crate::cluster::remote::{Ears, Outbox, There};
 use crate::cluster::words::PeerWord;
@@ -40,12 +40,14 @@ pub(crate) struct Inner {
     pub version: ProfileVersion,
     /// Where it is in its life, by its own word.
     pub declared: Health,
-    /// A reported resource is above the threshold.
-    pub overloaded: bool,
+    /// What its reports of its resources say.
+    pub overload: Overload,
     /// What an administrator wants of it.
     pub order: Order,
     pub breaker: Breaker,
     pub trust: Trust,
+    /// How it last came in; `None` if it never did here.
+    pub arrival: Option<Arrival>,
     /// A send failed: not chosen here until then or its next sign of life.
     pub inhibited_until: Option<Instant>,
     /// It came from another instance, whose last jobs it may still have without a lease that lasts:
@@ -63,8 +65,10 @@ pub(crate) struct Inner {
     pub said: Option<Vec<LeaseToken>>,
     /// Attempts that it has, or may have.
     pub held: HashMap<JobId, Held, foldhash::fast::RandomState>,
-    /// Models it misses, each until when.
+    /// Models and services it misses, each until when.
     pub gaps: Vec<(ModelId, Instant)>,
+    /// Services that run by its last word; `None` before it said so.
+    pub services: Option<Vec<String>>,
     /// What the store is to be told.
     pub todo: Todo,
     /// Somebody is telling it.
@@ -143,6 +147,8 @@ pub(crate) struct Todo {
     pub renew: bool,
     /// What the node says it runs: tokens that this instance knows, and jobs that it does not.
     pub report: Option<Running>,
+    /// How many jobs it runs by its own word, and when it said so.
+    pub count: Option<(u32, Instant)>,
 }
 
 impl Held {
@@ -151,6 +157,17 @@ impl Held {
     pub fn is_newer_than(&self, said: Instant, serial: u64) -> bool {
         let later = self.sent >= said || self.heard.is_some_and(|heard| heard >= said);
         later && self.serial == serial
+    }
+
+    /// How it stands to a number of running jobs that the node said at that moment over the connection
+    /// with this serial. What was sent within `crossing` of it may have crossed with it.
+    pub fn counted(&self, said: Instant, serial: u64, crossing: Duration) -> Counted {
+        Counted {
+            token: self.token,
+            given_up: self.job.is_none(),
+            earlier: self.serial != serial,
+            had: self.sent + crossing <= said,
+        }
     }
 
     fn takes_a_slot(&self, now: Instant) -> bool {
@@ -166,6 +183,29 @@ pub(crate) struct Running {
     pub known: Vec<LeaseToken>,
     /// Jobs by their own ids, with the attempts, that were not sent by this process.
     pub foreign: Vec<(JobId, u32)>,
+}
+
+/// The connection over which a job was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SentOver {
+    /// What the node understands.
+    pub supports: Supports,
+    /// Tells it from every other of this process.
+    pub serial: u64,
+    /// It is of this instance.
+    pub here: bool,
+}
+
+impl SentOver {
+    /// What the loss of a job counts as, over this connection and while `present` is the node's. Whether
+    /// a node of another instance or that instance broke, nobody here knows.
+    pub fn fault(self, present: Option<u64>) -> Option<Fault> {
+        match self.here {
+            _ if present == Some(self.serial) => Some(Fault::Job),
+            true => Some(Fault::Break(self.serial)),
+            false => None,
+        }
+    }
 }
 
 /// Why a job did not get to a node.
@@ -189,10 +229,11 @@ impl NodeState {
     }
 
     /// Puts an attempt on the node's connection, and remembers it before the node can answer.
-    pub fn send(&self, assign: Assign, job: JobId, mut held: Held) -> Result<Supports, SendError> {
+    pub fn send(&self, assign: Assign, job: JobId, mut held: Held) -> Result<SentOver, SendError> {
         let mut inner = self.inner.lock();
         let link = inner.link.as_ref().ok_or(SendError::NotConnected)?;
-        let supports = link.supports;
+        let here = link.out.there().is_none();
+        let sent = SentOver { supports: link.supports, serial: link.serial, here };
         if !inner.has_room_for(&job) {
             return Err(SendError::Full);
         }
@@ -203,7 +244,7 @@ impl NodeState {
             inner.held.remove(&job);
             return Err(SendError::Congested);
         }
-        Ok(supports)
+        Ok(sent)
     }
 
     /// Sends something that needs no answer; a connection that is full or gone does without.
@@ -303,10 +344,11 @@ impl Inner {
             profile,
             version,
             declared: Health::Registering,
-            overloaded: false,
+            overload: Overload::default(),
             order: Order::Serve,
             breaker: Breaker::new(settings.breaker),
-            trust: Trust::new(settings.slow_start),
+            trust: Trust::new(settings.slow_start, Arrival::Open),
+            arrival: None,
             inhibited_until: None,
             unsaid_until: None,
             fresh_until: now,
@@ -317,6 +359,7 @@ impl Inner {
             said: None,
             held: HashMap::default(),
             gaps: Vec::new(),
+            services: None,
             todo: Todo::default(),
             syncing: false,
             store_use: StoreUse::default(),
@@ -357,10 +400,25 @@ impl Inner {
     /// Slots open to jobs now.
     pub fn open_slots(&self) -> u32 {
         match (self.breaker.state(), &self.elsewhere) {
-            (breaker::State::Probing, _) => 1,
+            // One job, to see, beside those that were given up and keep their slots for a while.
+            (breaker::State::Probing, _) => {
+                (self.given_up(Instant::now()) + 1).min(self.profile.max_slots)
+            }
             (_, Some(elsewhere)) => elsewhere.max,
-            (_, None) => self.trust.slots(self.profile.max_slots),
+            (_, None) => self.trust.open(self.profile.max_slots),
         }
+    }
+
+    /// Slots of attempts that were given up.
+    fn given_up(&self, now: Instant) -> u32 {
+        let slots = self.held.values().filter(|held| held.job.is_none() && held.takes_a_slot(now));
+        u32::try_from(slots.count()).unwrap_or(u32::MAX - 1)
+    }
+
+    /// The trust that a node has that comes in like this.
+    pub fn trust_of(&self, arrival: Arrival, settings: &Settings) -> Trust {
+        let as_before = self.arrival == Some(arrival);
+        if as_before { self.trust } else { Trust::new(settings.slow_start, arrival) }
     }
 
     pub fn vitals(&self) -> Vitals {
@@ -372,7 +430,7 @@ impl Inner {
         Vitals {
             max: self.open_slots(),
             health,
-            overloaded: self.overloaded,
+            overloaded: self.overload.is_overloaded(),
             fresh_for: self.heartbeat * 3,
         }
     }
@@ -393,7 +451,11 @@ impl Inner {
             standing: Standing {
                 health,
                 fresh: self.elsewhere.is_some() || self.fresh_until > now,
-                overloaded: self.overloaded,
+                overloaded: self.overload.is_overloaded(),
+                trusted: match self.elsewhere {
+                    None => self.trust.trusted(self.profile.max_slots),
+                    Some(_) => u32::MAX,
+                },
                 missing_models: self.gaps.iter().map(|(model, _)| model.clone()).collect(),
             },
             usage: None,
@@ -434,17 +496,17 @@ impl Inner {
     }
 
     /// A job failed by the node's fault. Says whether that changes what it gets.
-    pub fn failure(&mut self, now: Instant) -> bool {
+    pub fn failure(&mut self, now: Instant, fault: Fault) -> bool {
         self.failed += 1;
-        self.breaker.failure(now)
+        self.breaker.failure(now, fault)
     }
 
     /// A job succeeded. Says whether that changes what the node gets.
     pub fn success(&mut self, settings: &Settings) -> bool {
         self.done += 1;
         let closed = self.breaker.success();
-        if closed {
-            self.trust = Trust::new(settings.slow_start);
+        if closed && let Some(arrival) = self.arrival {
+            self.trust = Trust::new(settings.slow_start, arrival);
         }
         self.trust.success(self.profile.max_slots) || closed
     }

@@ -112,7 +112,7 @@ fn joins(manner: &Manner) -> bool {
 /// Whether pieces are of one utterance.
 fn same(a: &Manner, b: &Manner) -> bool {
     a.route == b.route
-        && a.speech == b.speech
+        && (a.speech, a.insists_on_speech) == (b.speech, b.insists_on_speech)
         && (a.audio_format, a.sample_rate) == (b.audio_format, b.sample_rate)
         && (&a.src_lang, &a.tgt_lang, &a.dialect) == (&b.src_lang, &b.tgt_lang, &b.dialect)
         && a.pipeline.get() == b.pipeline.get()
@@ -165,6 +165,7 @@ mod tests {
         let manner = Manner {
             route: Route::Directed(en, zh),
             speech: true,
+            insists_on_speech: false,
             src_lang: "en".into(),
             tgt_lang: "zh".into(),
             mode: None,

@@ -68,6 +68,7 @@ fn opening() -> Opening {
     let manner = Manner {
         route: Route::Directed(lang("en"), lang("zh")),
         speech: true,
+        insists_on_speech: false,
         src_lang: "en".into(),
         tgt_lang: "zh".into(),
         mode: None,

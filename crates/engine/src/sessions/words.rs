@@ -123,6 +123,8 @@ pub struct Manner {
     pub route: Route,
     /// The translation is to be spoken.
     pub speech: bool,
+    /// Without a voice for the target language there is to be no answer, instead of text alone.
+    pub insists_on_speech: bool,
     /// As the client wrote it; may be `auto`.
     pub src_lang: String,
     /// As the client wrote it.

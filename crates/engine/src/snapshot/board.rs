@@ -346,7 +346,7 @@ impl Board {
                 let breaker = BreakerView::of(inner.breaker.state(), now);
                 counts.breaker_open += u64::from(here && breaker != BreakerView::Closed);
                 counts.overdue += u64::from(here && inner.fresh_until <= now);
-                counts.overloaded += u64::from(here && inner.overloaded);
+                counts.overloaded += u64::from(here && inner.overload.is_overloaded());
                 counts.ordered += u64::from(inner.order != Order::Serve);
                 (if here { inner.health() } else { NodeHealth::Offline }, inner.open_slots())
             };

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use app::{On, TestApp, described};
+use lingua_core::link::SlowStart;
 use lingua_lab::speech::{Codec, Mark};
 use lingua_lab::{FakeNode, HttpClient, NodeOptions, ScriptedNode, Speaker, SpeakerOptions};
 use serde_json::{Map, Value, json};
@@ -16,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 fn calm() -> lingua_engine::Settings {
     let mut settings = lingua_engine::Settings::stable();
-    settings.slow_start = false;
+    settings.slow_start = SlowStart::Off;
     settings.sessions.open_utterances = 2;
     // Each message that is right is sent by itself, and there are many ways to register.
     settings.node_limits.registrations_per_min = 6_000;

@@ -495,7 +495,7 @@ async fn a_client_speaks_for_its_own_tenant_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_nodes_token_bounds_its_slots_and_its_tenants() {
-    let place = Place::start("[nodes]\nslow_start = false");
+    let place = Place::start("[nodes]\nslow_start = \"off\"");
     let now = now_s();
     let claims = json!({"iss": "lingua", "aud": "lingua", "sub": "node-1", "jti": "j", "nbf": now, "exp": now + 60,
         "role": "node", "tenants": ["acme"], "max_slots": 3});

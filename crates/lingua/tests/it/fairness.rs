@@ -187,7 +187,7 @@ async fn hand_in(to: &HttpClient) -> (u16, String, Option<u64>) {
 
 /// A scheduler with these limits, a slow node, and a client for each of two tenants.
 async fn limited(limits: &'static str) -> (Guarded, FakeNode, [HttpClient; 2]) {
-    let limits = format!("{limits}\n[nodes]\nslow_start = false");
+    let limits = format!("{limits}\n[nodes]\nslow_start = \"off\"");
     let guarded = tokio::task::spawn_blocking(move || Guarded::start(&limits)).await.unwrap();
     let slow = Behaviour { latency: Latency::Fixed { ms: 3_000 }, ..Behaviour::default() };
     let url = format!("ws://{}/ws/node", guarded.lingua.address());

@@ -258,15 +258,15 @@ async fn a_heartbeat_changes_what_it_names_and_nothing_else() {
     let node = PollingNode::register(&api, "beats").await;
     let before = view(&api, "beats").await;
     assert_eq!(node.heartbeat(json!({})).await.body, json!({"ok": true}));
-    assert_eq!(
-        node.heartbeat(json!({"tts_langs": [], "max_concurrent_jobs": 5})).await.status,
-        200
-    );
+    let told = node.heartbeat(json!({"tts_langs": [], "max_concurrent_jobs": 5})).await;
+    assert_eq!(told.status, 200);
     let after = view(&api, "beats").await;
     assert_eq!(after["abilities"]["tts_langs"], json!([]));
     assert_eq!(after["abilities"]["semantic_langs"], before["abilities"]["semantic_langs"]);
     assert_eq!(after["slots"]["declared"], 5);
-    let refused = api.post("/v1/dispatch/f2f", &job("s")).await;
+    let mut spoken = job("s");
+    spoken["options"]["require_tts"] = json!(true);
+    let refused = api.post("/v1/dispatch/f2f", &spoken).await;
     assert_eq!((refused.status, &refused.body["error"]), (422, &json!("NO_CAPABLE_NODE")));
     assert!(refused.body["detail"].as_str().unwrap().contains("tts(zh)"), "{}", refused.body);
 

@@ -56,6 +56,7 @@ mod rolling;
 mod serve;
 mod service;
 mod session_faults;
+mod slow_start;
 mod soak;
 mod speaking;
 mod store_down;

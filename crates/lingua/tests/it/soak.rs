@@ -9,6 +9,7 @@ use crate::app;
 use std::time::Duration;
 
 use app::{On, TestApp, wait_until};
+use lingua_core::link::SlowStart;
 use lingua_engine::Settings;
 use lingua_lab::fake_node::Latency;
 use lingua_lab::speaker::{Pace, Report, Script, Sentences};
@@ -24,7 +25,7 @@ const DEADLINE_MS: u64 = 12_000;
 /// Times are short enough that every fault is met, long enough that a busy machine is none.
 fn settings() -> Settings {
     let mut settings = Settings::stable();
-    settings.slow_start = false;
+    settings.slow_start = SlowStart::Off;
     settings.timing.heartbeat_ms = 1_000;
     settings.timing.running_lease_ms = 3_000;
     settings.timing.exec_max_ms = 3_000;

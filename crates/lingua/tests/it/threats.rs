@@ -19,7 +19,7 @@ struct Place {
 impl Place {
     fn start() -> Self {
         let keys = Keys::make();
-        let config = keys.config("", "[nodes]\nslow_start = false");
+        let config = keys.config("", "[nodes]\nslow_start = \"off\"");
         let lingua = Lingua::start(&["--config", config.to_str().unwrap()]);
         Place { keys, lingua }
     }

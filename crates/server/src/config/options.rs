@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use lingua_core::budget::Timing;
+use lingua_core::link::SlowStart;
 use lingua_core::select::SelectPolicy;
 use lingua_core::{InstanceId, TenantId};
 use lingua_engine::Settings;
@@ -367,9 +368,11 @@ options! {
         compat_heartbeat_ms: u64 = base.1.timing.compat_heartbeat_ms, 1..=600_000;
         /// Slots of a node that does not say how many it has.
         default_max_concurrent_jobs: u32 = base.1.default_max_slots, 1..=256;
-        /// Open the slots of an unknown node one by one as it shows that it works.
-        slow_start: bool = base.1.slow_start;
-        /// A node that reports more of its processor, GPU or memory in use gets nothing new.
+        /// Whose slots are filled slowly, twice as many with each success: "strangers" are nodes without a
+        /// credential that come from another machine; "all" and "off". More is opened only for a job that
+        /// finds no other free slot, and with "all" not at all for nodes with a credential.
+        slow_start: SlowStart = base.1.slow_start;
+        /// A node that reports more of its processor, GPU or memory in use is asked only when no other is free.
         resource_threshold_percent: f64 = base.1.resource_threshold_percent, 1..=100;
         /// Failures in a row after which a node is left alone for a while.
         breaker_failures: u32 = base.1.breaker.failures, 1..=1_000;

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use lingua_core::InstanceId;
+use lingua_core::link::SlowStart;
 use lingua_engine::settings::SessionAlias;
 use toml::Value;
 
@@ -327,6 +328,9 @@ macro_rules! words {
 }
 
 words!(SessionAlias: "turn" = SessionAlias::Turn, "session" = SessionAlias::Session);
+words!(
+    SlowStart: "strangers" = SlowStart::Strangers, "all" = SlowStart::All, "off" = SlowStart::Off
+);
 words!(LogFormat: "human" = LogFormat::Human, "json" = LogFormat::Json);
 words!(super::Profile: "stable" = super::Profile::Stable, "fast" = super::Profile::Fast);
 

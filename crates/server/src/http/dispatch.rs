@@ -27,7 +27,7 @@ use crate::wire::http::job::JobBody;
 
 refusals!(Refusals: InvalidMessage, MessageTooLarge, InvalidLanguage, NotFound, Conflict,
     RateLimited, QuotaExceeded, JobCancelled, NoCapableNode, PreferredNodeNotCapable, AllNodesBusy, PreferredNodeBusy,
-    ModelNotAvailable, JobTimeout, Draining, SchedulerDependencyDown, InternalError);
+    ModelNotAvailable, NodeUnavailable, JobTimeout, Draining, SchedulerDependencyDown, InternalError);
 
 /// Hand in one utterance
 ///
@@ -141,6 +141,7 @@ fn never_sent(record: &JobRecord) -> Result<(), Refused> {
             | Code::AllNodesBusy
             | Code::PreferredNodeNotCapable
             | Code::PreferredNodeBusy
+            | Code::NodeUnavailable
             | Code::SchedulerDependencyDown),
         ) => Err(refused(code, "the same request was refused on another instance")),
         _ => Ok(()),

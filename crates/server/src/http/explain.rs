@@ -59,6 +59,7 @@ pub(crate) async fn explain(
         tts,
         nodes: explanation.nodes,
         eligible: explanation.eligible,
+        last_resort: explanation.last_resort,
         reasons: reasons.collect(),
         missing: missing.map(|missing| missing.to_string()),
         waiting: engine.jobs.waiting(route, tts),

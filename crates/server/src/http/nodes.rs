@@ -15,7 +15,6 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use lingua_core::NodeId;
-use lingua_core::node::Health;
 use lingua_core::outcome::Code;
 use lingua_core::time::millis;
 use lingua_engine::nodes::Register;
@@ -62,9 +61,10 @@ pub(crate) async fn register(
     caller.is_node(report.node_id.as_str())?;
     let engine = &door.engine;
     let endpoint = report.endpoint(peer.address, &door.listeners)?;
-    let health = report.health()?.unwrap_or(Health::Ready);
+    let said = report.health()?;
     let mut abilities = Abilities::default();
     report.abilities(&mut abilities)?;
+    let health = said.unwrap_or_else(|| abilities.health());
     let running = report.running()?;
     if engine.readiness() == Readiness::Draining {
         return Err(refused(Code::Draining, "this instance is stopping; use another one"));
@@ -77,6 +77,7 @@ pub(crate) async fn register(
                 .narrowed(abilities.declaration(engine.settings().default_max_slots)?),
             health,
             supports: SUPPORTS,
+            arrival: caller.arrival(peer.address),
             out,
             reports: running.is_some(),
             running,

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use lingua_core::Lang;
 use lingua_core::lang::LangSet;
-use lingua_core::node::{Declaration, NmtPairs, ServiceKind};
+use lingua_core::node::{Declaration, Health, NmtPairs, ServiceKind};
 use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
 use serde::de::{self, SeqAccess, Visitor};
@@ -141,15 +141,26 @@ pub(crate) struct Abilities {
 
 impl Abilities {
     /// Takes over the lists of languages as a whole. A node that has lost its last language to
-    /// repair keeps its record and is known to be unable; only a newcomer without any is refused.
+    /// repair keeps its record and is known to be unable. A newcomer without any is refused, unless it
+    /// says that its services do not run yet.
     pub(crate) fn put_languages(&mut self, languages: Languages) {
         let Languages { asr_languages, semantic_languages, tts_languages, .. } = languages;
-        let lost = semantic_languages.as_ref().is_none_or(Vec::is_empty);
-        if !lost || self.semantic.is_none() {
+        let known = self.semantic.as_ref().is_some_and(|known| !known.is_empty());
+        let lost = known && semantic_languages.as_ref().is_none_or(Vec::is_empty);
+        if !lost {
             self.semantic = semantic_languages;
         }
         (self.asr, self.tts, self.nmt) = (asr_languages, tts_languages, languages.nmt_pairs);
         self.semantic_core_ready = if lost { Some(false) } else { languages.semantic_core_ready };
+    }
+
+    /// Where a node is in its life that does not say so: ready once it can repair what it hears.
+    pub(crate) fn health(&self) -> Health {
+        let repairs = self.semantic.as_ref().is_some_and(|languages| !languages.is_empty());
+        match repairs && self.semantic_core_ready != Some(false) {
+            true => Health::Ready,
+            false => Health::Registering,
+        }
     }
 
     /// Checks every list; the sentence of a refusal names the field.

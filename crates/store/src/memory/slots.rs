@@ -35,7 +35,7 @@ impl Node {
         let Some(record) = &self.record else { return Some(Refusal::UnknownNode) };
         if record.version != wish.version {
             Some(Refusal::Changed(record.version))
-        } else if record.health != Health::Ready || record.overloaded {
+        } else if record.health != Health::Ready {
             Some(Refusal::Closed)
         } else if record.fresh_until <= now {
             Some(Refusal::Stale)

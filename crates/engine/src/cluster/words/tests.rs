@@ -172,6 +172,17 @@ fn a_field_that_is_not_known_spoils_no_word() {
     assert_eq!((words.len(), unknown), (self::words().len(), 0));
 }
 
+/// Added after version 1.
+#[test]
+fn services_that_run_are_told_by_name() {
+    let word = PeerWord::ServicesRun { node: node(), services: vec!["nmt-m2m100".into()] };
+    let written = serde_json::json!({ "words": [word] });
+    let told = serde_json::json!({ "services_run": { "node": "n", "services": ["nmt-m2m100"] } });
+    assert_eq!(written["words"][0], told);
+    let (words, unknown) = Batch::read(written.to_string().as_bytes()).unwrap();
+    assert_eq!((words.len(), unknown), (1, 0));
+}
+
 /// Added after version 1: absent it is not written, so that words stay as they were.
 #[test]
 fn an_assign_carries_its_traceparent_if_it_has_one() {

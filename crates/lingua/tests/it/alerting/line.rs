@@ -53,6 +53,7 @@ pub fn opening() -> Opening {
     let manner = Manner {
         route: Route::Directed(lang("en"), lang("zh")),
         speech: false,
+        insists_on_speech: false,
         src_lang: "en".into(),
         tgt_lang: "zh".into(),
         mode: None,

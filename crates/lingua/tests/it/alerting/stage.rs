@@ -4,6 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use lingua_core::link::SlowStart;
 use lingua_engine::Settings;
 use lingua_lab::{Behaviour, FakeNode, NodeOptions};
 use tokio::sync::{mpsc, watch};
@@ -95,7 +96,7 @@ pub fn one_in(
 /// Settings of production, but a node is believed at once and a snapshot is made often.
 pub fn settings() -> Settings {
     let mut settings = Settings::stable();
-    settings.slow_start = false;
+    settings.slow_start = SlowStart::Off;
     settings.snapshot_ms = 500;
     settings
 }

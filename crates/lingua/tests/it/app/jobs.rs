@@ -26,6 +26,7 @@ pub struct JobBuilder {
     tgt: String,
     either: bool,
     speech: bool,
+    or_text: bool,
     index: u64,
     preferred: Option<NodeId>,
     strict: bool,
@@ -45,6 +46,7 @@ pub fn job() -> JobBuilder {
         tgt: "zh".into(),
         either: false,
         speech: false,
+        or_text: false,
         index: 0,
         preferred: None,
         strict: false,
@@ -79,6 +81,11 @@ impl JobBuilder {
 
     pub fn spoken(mut self) -> Self {
         self.speech = true;
+        self
+    }
+
+    pub fn or_text(mut self) -> Self {
+        self.or_text = true;
         self
     }
 
@@ -140,6 +147,7 @@ impl JobBuilder {
                 named: false,
             },
             session,
+            text_will_do: self.or_text,
             preferred: self.preferred,
             strict: self.strict,
             turn: self.turn,

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use clusters::Lent;
 use lingua_core::NodeId;
+use lingua_core::link::SlowStart;
 use lingua_engine::secret::Secret;
 use lingua_engine::{Engine, Settings};
 use lingua_lab::RedisServer;
@@ -62,7 +63,7 @@ pub struct TestApp {
 /// Settings under which nothing is believed slowly and nothing takes long.
 pub fn quick() -> Settings {
     let mut settings = Settings::stable();
-    settings.slow_start = false;
+    settings.slow_start = SlowStart::Off;
     settings.snapshot_ms = 500;
     settings.timing.heartbeat_ms = 500;
     settings.timing.compat_heartbeat_ms = 1_000;
@@ -83,7 +84,7 @@ pub fn quick() -> Settings {
 /// Nothing takes long, and nothing is given up only because the machine is busy.
 pub fn calm() -> Settings {
     let mut settings = Settings::stable();
-    settings.slow_start = false;
+    settings.slow_start = SlowStart::Off;
     settings.timing.send_ms = 2_000;
     settings.timing.ack_ms = 3_000;
     settings.timing.reserve_lease_ms = 6_000;

@@ -6,8 +6,8 @@ use lingua_engine::Settings;
 use lingua_engine::nodes::BreakerView;
 use lingua_lab::ScriptedNode;
 
-use super::{calm, connect, eventually, options, scripted, take, view};
-use crate::app::jobs::{code, done, ended, is, job};
+use super::{calm, connect, eventually, hasty, options, scripted, take, view};
+use crate::app::jobs::{code, done, ended, is, job, refused};
 use crate::app::{On, TestApp};
 
 fn settings() -> Settings {
@@ -42,7 +42,9 @@ pub async fn failures_in_a_row_open_it_and_one_good_probe_closes_it(on: On) {
     fails(&app, &mut node).await;
     assert!(matches!(view(&app, "a").breaker, BreakerView::Open { .. }));
     assert_eq!(view(&app, "a").health, Health::Degraded);
-    assert_eq!(code(&job().submit(&app)).await, "NO_CAPABLE_NODE");
+    let refusal = refused(&job().submit(&app)).await;
+    assert_eq!(refusal.code_text(), "NODE_UNAVAILABLE");
+    assert!(refusal.retry_after_ms.is_some(), "the pause ends");
     pause_is_over(&app).await;
     assert_eq!(view(&app, "a").open_slots, 1, "one job, to see");
     let probe = job().submit(&app);
@@ -108,5 +110,30 @@ pub async fn work_goes_on_elsewhere_while_one_is_left_alone(on: On) {
         good.result(&assign, "x").await.unwrap();
         ended(&job).await;
     }
+    app.finish().await;
+}
+
+/// An agent that cannot be stopped keeps the slots of what was given up; the probe gets one beside them.
+pub async fn the_slots_of_what_was_given_up_leave_room_for_the_probe(on: On) {
+    let mut settings = Settings { breaker: settings().breaker, ..hasty() };
+    settings.timing.exec_max_ms = 300;
+    let app = TestApp::start(on, settings).await;
+    let mut node = connect(&app, options(&app, "a").old_agent()).await;
+    for _ in 0..2 {
+        let slow = job().submit(&app);
+        node.next_of("job_assign").await.unwrap();
+        assert_eq!(code(&slow).await, "JOB_TIMEOUT");
+    }
+    let probing = || view(&app, "a").breaker == BreakerView::Probing;
+    eventually("the pause is over", probing).await;
+    assert_eq!(app.used("a").await, 2, "the agent may still work on both");
+    let probe = job().deadline_ms(10_000).submit(&app);
+    let assign = node.next_of("job_assign").await.unwrap();
+    node.result(&assign, "well again").await.unwrap();
+    assert_eq!(done(&probe).await, "well again");
+    eventually("it is closed", || view(&app, "a").breaker == BreakerView::Closed).await;
+    // It runs nothing by its own word: nothing is left to lapse.
+    node.heartbeat(serde_json::Value::Null).await.unwrap();
+    super::until_used(&app, "a", 0).await;
     app.finish().await;
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lingua_core::TurnId;
 use lingua_core::job::JobState;
+use serde_json::json;
 
 use super::{calm, connect, eventually, options, scripted, take, view};
 use crate::app::jobs::{code, done, is, job, refused};
@@ -168,5 +169,25 @@ pub async fn the_parts_of_a_turn_prefer_one_node(on: On) {
     assert_ne!(part.dispatched().await.unwrap().0, bound);
     part.cancel("seen");
     crate::app::jobs::ended(&part).await;
+    app.finish().await;
+}
+
+pub async fn without_a_voice_who_does_not_insist_gets_text(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mute = json!({ "language_capabilities": { "tts_languages": [] } });
+    let mut node = connect(&app, options(&app, "mute").register_with(mute)).await;
+    assert_eq!(code(&job().spoken().submit(&app)).await, "NO_CAPABLE_NODE");
+    let text = job().spoken().or_text().submit(&app);
+    let assign = take(&mut node).await;
+    assert_eq!(assign["pipeline"]["use_tts"], false, "{assign}");
+    node.result(&assign, "written").await.unwrap();
+    assert_eq!(done(&text).await, "written");
+    assert!(text.view().notes.iter().any(|note| note.contains("text")), "{:?}", text.view().notes);
+    // With a voice it is spoken.
+    let mut speaks = connect(&app, options(&app, "speaks")).await;
+    let spoken = job().spoken().or_text().submit(&app);
+    let assign = take(&mut speaks).await;
+    speaks.result(&assign, "said").await.unwrap();
+    assert_eq!(done(&spoken).await, "said");
     app.finish().await;
 }

@@ -42,7 +42,7 @@ macro_rules! scenarios {
                 who_keeps_on_with_nonsense_is_shown_the_door,
                 a_message_that_is_too_large_ends_the_connection,
                 a_flood_is_refused,
-                a_node_that_can_do_nothing_is_refused_and_may_try_again,
+                a_refused_registration_ends_the_connection_with_its_code,
                 heartbeats_are_answered_to_nodes_that_understand_it,
                 a_warming_node_gets_jobs_once_it_is_warm,
                 a_quiet_node_is_pinged,
@@ -81,6 +81,7 @@ macro_rules! scenarios {
                 a_private_node_takes_only_jobs_that_name_it,
                 directions_are_not_mixed_up,
                 the_parts_of_a_turn_prefer_one_node,
+                without_a_voice_who_does_not_insist_gets_text,
             }
             slots {
                 jobs_that_race_for_the_last_slot_get_it_one_by_one,
@@ -91,8 +92,8 @@ macro_rules! scenarios {
                 a_node_that_joins_takes_those_who_wait,
                 a_maximum_lowered_below_what_runs_takes_nothing_new,
                 an_ability_lost_while_jobs_run_stops_new_ones_only,
-                a_stranger_earns_its_slots,
-                an_overloaded_node_is_skipped_until_a_lower_report,
+                a_fresh_node_fills_all_its_slots_when_no_other_is_free,
+                an_overloaded_node_is_asked_only_when_no_other_is_free,
             }
             fencing {
                 an_ack_said_twice_counts_once,
@@ -136,6 +137,8 @@ macro_rules! scenarios {
                 a_missing_model_is_told_by_a_failed_result_too,
                 the_costly_reaction_happens_once,
                 a_gap_is_forgotten_after_a_while,
+                when_all_able_nodes_are_marked_the_oldest_mark_is_tried,
+                a_service_that_runs_again_ends_the_mark,
                 a_node_that_floods_with_gaps_is_left_alone,
             }
             breaker {
@@ -143,6 +146,7 @@ macro_rules! scenarios {
                 a_bad_probe_makes_the_next_pause_longer,
                 a_success_in_between_begins_the_count_anew,
                 work_goes_on_elsewhere_while_one_is_left_alone,
+                the_slots_of_what_was_given_up_leave_room_for_the_probe,
             }
             orders {
                 a_drained_node_finishes_what_it_has_and_gets_nothing_new,
@@ -194,6 +198,11 @@ macro_rules! scenarios {
                 a_duplicate_refusal_sends_the_job_elsewhere_without_blame,
                 a_busy_result_is_a_refusal_and_not_a_failure,
                 its_spellings_are_lived_with,
+                its_languages_decide_and_not_what_it_lists_as_stopped,
+                it_may_register_before_its_services_run,
+                it_is_overloaded_after_two_reports_in_a_row,
+                a_line_that_breaks_under_load_costs_neither_slots_nor_trust,
+                as_many_slots_stay_taken_as_it_says_that_it_runs_jobs,
             }
             aliases {
                 a_node_cannot_tell_that_two_jobs_are_of_one_session,
@@ -237,6 +246,7 @@ pub fn short_leases() -> Settings {
     settings.timing.running_lease_ms = 2_100;
     settings.timing.send_ms = 1_000;
     settings.timing.ack_ms = 1_300;
+    settings.timing.http_ack_ms = 1_300;
     settings.timing.reserve_lease_ms = 2_500;
     settings.timing.quarantine_ms = 2_500;
     settings.reconnect_grace_ms = 300;

@@ -1,14 +1,12 @@
 //! Nodes that miss a model.
 
-use std::time::Duration;
-
 use lingua_engine::Settings;
 use lingua_engine::nodes::BreakerView;
 use lingua_lab::ScriptedNode;
 use serde_json::{Value, json};
 
 use super::{calm, connect, eventually, metric, options, scripted, take, view};
-use crate::app::jobs::{attempts, code, done, ended, job, refused};
+use crate::app::jobs::{attempts, code, done, ended, job};
 use crate::app::{On, TestApp};
 
 async fn misses(node: &ScriptedNode, assign: &Value, model: &str) {
@@ -80,28 +78,77 @@ pub async fn the_costly_reaction_happens_once(on: On) {
 }
 
 pub async fn a_gap_is_forgotten_after_a_while(on: On) {
-    let app = TestApp::start(
-        on,
-        Settings {
-            gaps: lingua_engine::settings::GapPolicy { remember_ms: 500, ..calm().gaps },
-            ..calm()
-        },
-    )
-    .await;
-    let mut node = scripted(&app, "a").await;
-    let first = job().submit(&app);
-    let assign = node.next_of("job_assign").await.unwrap();
-    misses(&node, &assign, "m").await;
-    assert_eq!(code(&first).await, "MODEL_NOT_AVAILABLE");
-    let refusal = refused(&job().submit(&app)).await;
-    assert_eq!(refusal.code_text(), "MODEL_NOT_AVAILABLE");
-    assert!(refusal.retry_after_ms.is_some());
-    tokio::time::sleep(Duration::from_millis(600)).await;
-    let second = job().submit(&app);
-    let assign = take(&mut node).await;
-    node.result(&assign, "installed").await.unwrap();
-    assert_eq!(done(&second).await, "installed");
+    let gaps = lingua_engine::settings::GapPolicy { remember_ms: 500, ..calm().gaps };
+    let app = TestApp::start(on, Settings { gaps, ..calm() }).await;
+    let (mut a, mut b) = (scripted(&app, "a").await, scripted(&app, "b").await);
+    let first = job().prefer("a").submit(&app);
+    let assign = a.next_of("job_assign").await.unwrap();
+    misses(&a, &assign, "m").await;
+    let assign = take(&mut b).await;
+    b.result(&assign, "elsewhere").await.unwrap();
+    done(&first).await;
     eventually("it is not shown any more", || view(&app, "a").missing_models.is_empty()).await;
+    let second = job().prefer("a").submit(&app);
+    let assign = take(&mut a).await;
+    a.result(&assign, "installed").await.unwrap();
+    assert_eq!(done(&second).await, "installed");
+    app.finish().await;
+}
+
+pub async fn when_all_able_nodes_are_marked_the_oldest_mark_is_tried(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let (mut a, mut b) = (scripted(&app, "a").await, scripted(&app, "b").await);
+    let first = job().prefer("a").submit(&app);
+    let assign = a.next_of("job_assign").await.unwrap();
+    misses(&a, &assign, "m").await;
+    let assign = b.next_of("job_assign").await.unwrap();
+    misses(&b, &assign, "m").await;
+    assert_eq!(code(&first).await, "MODEL_NOT_AVAILABLE");
+    // The mark of "a" is older, and it has the model by now.
+    let second = job().submit(&app);
+    let assign = take(&mut a).await;
+    a.result(&assign, "installed").await.unwrap();
+    assert_eq!(done(&second).await, "installed");
+    // Then it misses it again, and the mark of "b" is the older one.
+    let third = job().submit(&app);
+    let assign = a.next_of("job_assign").await.unwrap();
+    misses(&a, &assign, "m").await;
+    let assign = take(&mut b).await;
+    b.result(&assign, "mine").await.unwrap();
+    assert_eq!(done(&third).await, "mine");
+    app.finish().await;
+}
+
+/// As existing agents say it: by the service, and in every heartbeat which services run.
+pub async fn a_service_that_runs_again_ends_the_mark(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut old = connect(&app, options(&app, "old").old_agent()).await;
+    let mut other = scripted(&app, "other").await;
+    let services = |status: &str| {
+        let listed = json!([{ "service_id": "nmt-m2m100", "type": "NMT", "status": status },
+            { "service_id": 7 }]);
+        json!({ "installed_services": listed })
+    };
+    old.heartbeat(services("stopped")).await.unwrap();
+    let first = job().prefer("old").submit(&app);
+    let assign = old.next_of("job_assign").await.unwrap();
+    let error = json!({ "code": "MODEL_NOT_AVAILABLE", "message": "not running",
+        "details": { "service_id": "nmt-m2m100", "reason": "service_not_running" } });
+    old.about(&assign, "job_result", json!({ "success": false, "error": error })).await.unwrap();
+    let assign = take(&mut other).await;
+    other.result(&assign, "elsewhere").await.unwrap();
+    assert_eq!(done(&first).await, "elsewhere");
+    assert_eq!(view(&app, "old").missing_models, ["nmt-m2m100"]);
+    let second = job().prefer("old").submit(&app);
+    let assign = take(&mut other).await;
+    other.result(&assign, "marked").await.unwrap();
+    assert_eq!(done(&second).await, "marked");
+    old.heartbeat(services("Running")).await.unwrap();
+    eventually("the mark is gone", || view(&app, "old").missing_models.is_empty()).await;
+    let third = job().prefer("old").submit(&app);
+    let assign = old.next_of("job_assign").await.unwrap();
+    old.result(&assign, "runs").await.unwrap();
+    assert_eq!(done(&third).await, "runs");
     app.finish().await;
 }
 

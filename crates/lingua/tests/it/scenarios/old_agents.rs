@@ -9,7 +9,7 @@ use lingua_lab::{Behaviour, FakeNode, ScriptedNode};
 use serde_json::{Value, json};
 
 use super::{calm, connect, hasty, options, scripted, short_leases, silent, view};
-use crate::app::jobs::{attempts, done, ended, is, job};
+use crate::app::jobs::{attempts, done, ended, is, job, refused};
 use crate::app::{On, TestApp};
 
 async fn old(app: &TestApp, id: &str) -> ScriptedNode {
@@ -179,5 +179,134 @@ pub async fn its_spellings_are_lived_with(on: On) {
     assert_eq!(assign["type"], "job_assign", "no error before it");
     node.result(&assign, "understood").await.unwrap();
     assert_eq!(done(&job).await, "understood");
+    app.finish().await;
+}
+
+/// It lists every installed service, also those that it does not run.
+pub async fn its_languages_decide_and_not_what_it_lists_as_stopped(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let stopped = json!({ "capability_by_type": [{ "type": "asr", "ready": true },
+        { "type": "semantic", "ready": false, "reason": "stopped" }, { "type": "tone", "ready": false }] });
+    let mut node = connect(&app, options(&app, "old").old_agent().register_with(stopped)).await;
+    assert_eq!(node.registration().unwrap().status, "ready");
+    let why = view(&app, "old").why_idle;
+    assert!(why.contains(&"it lists as not ready: semantic, tone".to_owned()), "{why:?}");
+    let job = job().submit(&app);
+    let assign = node.next_of("job_assign").await.unwrap();
+    node.result(&assign, "repaired").await.unwrap();
+    assert_eq!(done(&job).await, "repaired");
+    app.finish().await;
+}
+
+pub async fn it_may_register_before_its_services_run(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let nothing = |ready: bool, langs: &[&str]| {
+        json!({ "capability_by_type": [{ "type": "asr", "ready": ready }, { "type": "semantic", "ready": ready }],
+            "language_capabilities": { "asr_languages": langs, "semantic_languages": langs,
+                "tts_languages": langs, "semantic_core_ready": ready } })
+    };
+    let cold = options(&app, "old").old_agent().register_with(nothing(false, &[]));
+    let mut node = FakeNode::scripted(cold).await.unwrap();
+    assert_eq!(node.registration().unwrap().status, "registering");
+    app.follows("old").await;
+    let why = view(&app, "old").why_idle;
+    assert!(why.contains(&"it lists as not ready: asr, semantic".to_owned()), "{why:?}");
+    let refusal = refused(&job().submit(&app)).await;
+    assert_eq!(refusal.code_text(), "NO_CAPABLE_NODE");
+    assert!(
+        refusal.detail.contains("listed as not ready: semantic on 1 node"),
+        "{}",
+        refusal.detail
+    );
+    node.heartbeat(nothing(true, &["en", "zh"])).await.unwrap();
+    let chosen_as = || {
+        let fleet = app.engine.fleet().lock();
+        fleet.get(&super::id("old")).map(|node| node.standing().health)
+    };
+    let ready = || chosen_as() == Some(lingua_core::node::Health::Ready);
+    super::eventually("its services run", ready).await;
+    let job = job().submit(&app);
+    let assign = node.next_of("job_assign").await.unwrap();
+    node.result(&assign, "warm").await.unwrap();
+    assert_eq!(done(&job).await, "warm");
+    app.finish().await;
+}
+
+/// A figure of one moment says little of an agent that reports every 15 s.
+pub async fn it_is_overloaded_after_two_reports_in_a_row(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let node = old(&app, "old").await;
+    let report = |percent: f64| json!({ "resource_usage": { "mem_percent": percent } });
+    let shown = || view(app.of_nodes(), "old").detail.mem_percent;
+    for (percent, overloaded) in [(99.0, false), (50.0, false), (98.0, false), (97.0, true)] {
+        node.heartbeat(report(percent)).await.unwrap();
+        super::eventually("it is reported", || shown() == Some(percent)).await;
+        assert_eq!(view(app.of_nodes(), "old").overloaded, overloaded, "at {percent}");
+    }
+    app.follows("old").await;
+    let job = job().submit(&app);
+    let mut node = node;
+    let assign = node.next_of("job_assign").await.unwrap();
+    node.result(&assign, "hot").await.unwrap();
+    assert_eq!(done(&job).await, "hot", "there is no other");
+    app.finish().await;
+}
+
+/// Takes as many jobs as it has slots, loses its connection and comes back after they were given up.
+async fn breaks_under_load(app: &TestApp) -> ScriptedNode {
+    let mut node = old(app, "old").await;
+    let jobs: Vec<_> = (0..4).map(|_| job().submit(app)).collect();
+    for job in &jobs {
+        node.next_of("job_assign").await.unwrap();
+        is(job, JobState::Acked).await;
+    }
+    node.abort();
+    for job in &jobs {
+        assert_eq!(crate::app::jobs::code(job).await, "NODE_UNAVAILABLE");
+    }
+    old(app, "old").await
+}
+
+fn short_grace() -> lingua_engine::Settings {
+    let mut settings = calm();
+    settings.reconnect_grace_ms = 200;
+    settings.timing.queue_max_ms = 1_000;
+    settings
+}
+
+/// Its leases last for 45 s, and four failures in a row would open its breaker.
+pub async fn a_line_that_breaks_under_load_costs_neither_slots_nor_trust(on: On) {
+    let app = TestApp::start(on, short_grace()).await;
+    let mut node = breaks_under_load(&app).await;
+    let began = tokio::time::Instant::now();
+    node.heartbeat(json!({ "resource_usage": { "running_jobs": 0 } })).await.unwrap();
+    super::until_used(&app, "old", 0).await;
+    app.meets("old").await;
+    assert_eq!(view(&app, "old").breaker, lingua_engine::nodes::BreakerView::Closed);
+    let jobs: Vec<_> = (0..4).map(|_| job().submit(&app)).collect();
+    for _ in 0..4 {
+        let assign = node.next_of("job_assign").await.unwrap();
+        node.result(&assign, "back").await.unwrap();
+    }
+    for job in &jobs {
+        assert_eq!(done(job).await, "back");
+    }
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    app.finish().await;
+}
+
+/// What it may still run keeps its slot.
+pub async fn as_many_slots_stay_taken_as_it_says_that_it_runs_jobs(on: On) {
+    let app = TestApp::start(on, short_grace()).await;
+    let mut node = breaks_under_load(&app).await;
+    node.heartbeat(json!({ "resource_usage": { "running_jobs": 3 } })).await.unwrap();
+    super::until_used(&app, "old", 3).await;
+    let first = job().submit(&app);
+    let assign = node.next_of("job_assign").await.unwrap();
+    assert_eq!(crate::app::jobs::code(&job().submit(&app)).await, "ALL_NODES_BUSY");
+    node.result(&assign, "beside them").await.unwrap();
+    assert_eq!(done(&first).await, "beside them");
+    node.heartbeat(json!({ "resource_usage": { "running_jobs": 0 } })).await.unwrap();
+    super::until_used(&app, "old", 0).await;
     app.finish().await;
 }

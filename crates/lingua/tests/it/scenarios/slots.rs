@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lingua_core::LeaseToken;
 use lingua_core::job::JobState;
+use lingua_core::link::SlowStart;
 use lingua_engine::chance::Chance;
 use lingua_lab::{Behaviour, FakeNode};
 use lingua_store::slots::{Reserve, Wish};
@@ -214,55 +215,55 @@ pub async fn an_ability_lost_while_jobs_run_stops_new_ones_only(on: On) {
     app.finish().await;
 }
 
-pub async fn a_stranger_earns_its_slots(on: On) {
-    let app = TestApp::start(on, {
-        let mut settings = calm();
-        settings.slow_start = true;
-        settings
-    })
-    .await;
+/// Trust orders the choice; it keeps no slot from a job that has nowhere else to go.
+pub async fn a_fresh_node_fills_all_its_slots_when_no_other_is_free(on: On) {
+    let mut settings = calm();
+    settings.slow_start = SlowStart::All;
+    settings.timing.queue_max_ms = 300;
+    let app = TestApp::start(on, settings).await;
     let mut node = connect(&app, options(&app, "a").max_jobs(4)).await;
-    for (round, open) in [1, 2, 4].into_iter().enumerate() {
-        assert_eq!(view(&app, "a").open_slots, open);
-        let jobs: Vec<_> = (0..open).map(|_| job().submit(&app)).collect();
-        let mut assigns = Vec::new();
-        for _ in 0..open {
-            assigns.push(take(&mut node).await);
-        }
-        let waiting = job().submit(&app);
-        is(&waiting, JobState::Waiting).await;
-        waiting.cancel("seen");
-        crate::app::jobs::ended(&waiting).await;
-        // The others end without a success of their own.
-        let last = assigns.pop().unwrap();
-        node.result(&last, "x").await.unwrap();
-        super::eventually("it is a success", || view(&app, "a").done > round as u64).await;
-        for job in &jobs {
-            job.cancel("seen");
-        }
-        for job in &jobs {
-            crate::app::jobs::ended(job).await;
-        }
-        until_used(&app, "a", 0).await;
-        super::eventually("its slots are open", || view(&app, "a").open_slots == (open * 2).min(4))
-            .await;
-        assert_eq!(view(&app, "a").declared_slots, 4);
+    assert_eq!((view(&app, "a").open_slots, view(&app, "a").declared_slots), (4, 4));
+    let jobs: Vec<_> = (0..4).map(|_| job().submit(&app)).collect();
+    let mut assigns = Vec::new();
+    for _ in 0..4 {
+        assigns.push(take(&mut node).await);
+    }
+    let refusal = refused(&job().submit(&app)).await;
+    assert_eq!(refusal.code_text(), "ALL_NODES_BUSY");
+    assert_eq!(refusal.detail, "every able node is full");
+    for assign in &assigns {
+        node.result(assign, "x").await.unwrap();
+    }
+    for job in &jobs {
+        done(job).await;
     }
     app.finish().await;
 }
 
-pub async fn an_overloaded_node_is_skipped_until_a_lower_report(on: On) {
+pub async fn an_overloaded_node_is_asked_only_when_no_other_is_free(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = scripted(&app, "a").await;
+    let mut hot = scripted(&app, "hot").await;
+    let mut well = connect(&app, options(&app, "well").max_jobs(1)).await;
     for field in ["cpu_percent", "gpu_percent", "mem_percent"] {
-        report(&app, &mut node, json!({ "resource_usage": { field: 97.5 } })).await;
-        assert!(view(&app, "a").overloaded, "{field}");
-        assert_eq!(code(&job().submit(&app)).await, "NO_CAPABLE_NODE");
-        report(&app, &mut node, json!({ "resource_usage": { field: 95.0 } })).await;
+        report(&app, &mut hot, json!({ "resource_usage": { field: 97.5 } })).await;
+        assert!(view(&app, "hot").overloaded, "{field}");
+        let why = view(&app, "hot").why_idle;
+        assert!(why.iter().any(|why| why.contains("when no other node is free")), "{why:?}");
+        let first = job().submit(&app);
+        let assign = take(&mut well).await;
+        let second = job().submit(&app);
+        let overflow = take(&mut hot).await;
+        assert_eq!(second.view().attempts[0].source, "spared");
+        for (node, assign) in [(&hot, &overflow), (&well, &assign)] {
+            node.result(assign, "x").await.unwrap();
+        }
+        done(&first).await;
+        done(&second).await;
+        until_used(&app, "well", 0).await;
+        report(&app, &mut hot, json!({ "resource_usage": { field: 92.0 } })).await;
+        assert!(view(&app, "hot").overloaded, "{field} is lower, and not yet clearly");
+        report(&app, &mut hot, json!({ "resource_usage": { field: 90.0 } })).await;
+        assert!(!view(&app, "hot").overloaded, "{field}");
     }
-    let job = job().submit(&app);
-    let assign = take(&mut node).await;
-    node.result(&assign, "cool").await.unwrap();
-    assert_eq!(done(&job).await, "cool");
     app.finish().await;
 }

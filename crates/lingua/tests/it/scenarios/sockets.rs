@@ -113,25 +113,37 @@ pub async fn a_flood_is_refused(on: On) {
     app.finish().await;
 }
 
-pub async fn a_node_that_can_do_nothing_is_refused_and_may_try_again(on: On) {
+/// Existing agents read no `error`, and try again with a new connection.
+pub async fn a_refused_registration_ends_the_connection_with_its_code(on: On) {
     let app = TestApp::start(on, calm()).await;
-    let mut node = FakeNode::unregistered(options(&app, "a")).await.unwrap();
-    for (languages, says) in [
-        (json!({}), "semantic"),
-        (json!({ "semantic_languages": [] }), "semantic"),
-        (json!({ "semantic_languages": ["klingon!"] }), "semantic"),
-        (json!({ "semantic_languages": ["en"], "nmt_pairs": "some" }), "nmt_pairs"),
+    let languages = |languages: Value| json!({ "language_capabilities": languages });
+    for (fields, says) in [
+        (languages(json!({})), "semantic"),
+        (languages(json!({ "semantic_languages": [] })), "semantic"),
+        (languages(json!({ "semantic_languages": ["klingon!"] })), "semantic"),
+        (languages(json!({ "semantic_languages": ["en"], "nmt_pairs": "some" })), "nmt_pairs"),
+        (
+            json!({ "max_concurrent_jobs": 0,
+                "language_capabilities": { "semantic_languages": ["en"] } }),
+            "max_concurrent_jobs",
+        ),
     ] {
-        let register = json!({ "type": "register", "node_id": "a",
-            "language_capabilities": languages });
+        let mut node = FakeNode::unregistered(options(&app, "a")).await.unwrap();
+        let mut register = json!({ "type": "register", "node_id": "a" });
+        register.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         node.send(register).await.unwrap();
         says_error(&mut node, "INVALID_CAPABILITY", says).await;
+        let closed = node.closed().await.unwrap();
+        assert_eq!(closed.code, Some(1008), "{says}");
+        assert!(closed.reason.starts_with("INVALID_CAPABILITY: "), "{closed:?}");
     }
-    let slots = json!({ "type": "register", "node_id": "a", "max_concurrent_jobs": 0,
-        "language_capabilities": { "semantic_languages": ["en"] } });
-    node.send(slots).await.unwrap();
-    says_error(&mut node, "INVALID_CAPABILITY", "max_concurrent_jobs").await;
+    let mut node = FakeNode::unregistered(options(&app, "a")).await.unwrap();
     node.register().await.unwrap();
+    // A later word that cannot be costs it nothing.
+    let wrong = json!({ "type": "register", "node_id": "a", "language_capabilities": {} });
+    node.send(wrong).await.unwrap();
+    says_error(&mut node, "INVALID_CAPABILITY", "semantic").await;
+    report(&app, &mut node, Value::Null).await;
     app.finish().await;
 }
 
@@ -155,6 +167,11 @@ pub async fn a_warming_node_gets_jobs_once_it_is_warm(on: On) {
     assert_eq!(node.registration().unwrap().status, "registering");
     let refusal = crate::app::jobs::refused(&job().submit(&app)).await;
     assert_eq!(refusal.code_text(), "NO_CAPABLE_NODE");
+    assert!(
+        refusal.detail.ends_with("(listed as not ready: semantic on 1 node)."),
+        "{}",
+        refusal.detail
+    );
     let languages = json!({ "semantic_languages": ["en"], "semantic_core_ready": true,
         "nmt_pairs": [["en", "zh"]] });
     report(&app, &mut node, json!({ "health": null, "language_capabilities": languages })).await;

@@ -125,7 +125,9 @@ pub async fn a_node_whose_heartbeat_is_overdue_gets_nothing_until_it_reports(on:
     eventually("its heartbeat is overdue", || !view(app.of_nodes(), "a").fresh).await;
     // The pools follow within a tick of the clockwork.
     tokio::time::sleep(Duration::from_millis(600)).await;
-    assert_eq!(code(&job().submit(&app)).await, "NO_CAPABLE_NODE");
+    let refusal = crate::app::jobs::refused(&job().submit(&app)).await;
+    assert_eq!((refusal.code_text(), refusal.code.http_status()), ("NODE_UNAVAILABLE", 503));
+    assert!(refusal.retry_after_ms.is_some(), "it passes");
     report(&app, &mut node, Value::Null).await;
     app.meets("a").await;
     let job = job().submit(&app);

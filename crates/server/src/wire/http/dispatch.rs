@@ -82,7 +82,8 @@ pub(crate) struct DispatchRequest {
 /// What else is wished of a job.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub(crate) struct DispatchOptions {
-    /// The translation is to be spoken; true if absent.
+    /// The translation is to be spoken. True: by a node that has a voice for it, or not at all. Absent: as
+    /// text alone if no node has.
     require_tts: Option<bool>,
     /// The node to try first.
     #[schema(value_type = Option<String>)]
@@ -141,6 +142,7 @@ pub(crate) struct Order {
     session: SessionId,
     route: Route,
     speech: bool,
+    text_will_do: bool,
     services: Vec<ServiceKind>,
     models: Vec<ModelId>,
     preferred: Option<NodeId>,
@@ -212,6 +214,7 @@ impl DispatchRequest {
             session: self.session_id,
             route,
             speech,
+            text_will_do: options.require_tts.is_none(),
             services: services(options.services.unwrap_or_default())?,
             models: models(options.models.unwrap_or_default())?,
             preferred: options.preferred_node_id,
@@ -264,6 +267,7 @@ impl Order {
                 tenant,
                 named: false,
             },
+            text_will_do: self.text_will_do,
             preferred: self.preferred,
             strict: self.strict,
             turn: self.turn,

@@ -191,6 +191,8 @@ pub(crate) struct ExplainBody {
     pub(crate) nodes: usize,
     /// Those that may take such a job now.
     pub(crate) eligible: usize,
+    /// Those of them that are asked only when no other has a free slot: overloaded, or not trusted with more.
+    pub(crate) last_resort: usize,
     /// Why the others may not; a node can have several reasons.
     pub(crate) reasons: Vec<ReasonBody>,
     /// What is missing, as the caller of such a job would be told; absent if nothing is.
@@ -207,8 +209,7 @@ pub(crate) struct ExplainBody {
 /// How many nodes one reason keeps from a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReasonBody {
-    /// `asr`, `semantic`, `nmt`, `tts`, `service`, `model`, `tenant`, `private`, `health`, `stale` or
-    /// `overloaded`.
+    /// `asr`, `semantic`, `nmt`, `tts`, `service`, `model`, `tenant`, `private`, `health` or `stale`.
     #[schema(example = "nmt")]
     pub(crate) reason: &'static str,
     pub(crate) nodes: usize,

@@ -227,6 +227,8 @@ impl NodeReport {
             declaration: None,
             health: self.health()?,
             running: self.running()?,
+            running_jobs: None,
+            services: None,
             cpu_percent,
             gpu_percent,
             mem_percent,

@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::decode::{cut, invalid};
-use crate::wire::capability::{Abilities, Languages, TypeReady, few};
+use crate::wire::capability::{Abilities, Languages, MAX_ENTRIES, TypeReady, few};
+use crate::wire::json::Text;
 
 /// Bytes of a node's hardware that are kept and shown.
 const MAX_HARDWARE_BYTES: usize = 4_096;
@@ -56,13 +57,17 @@ pub(crate) struct AboutItself {
     /// How much of its machine is in use.
     #[schema(inline)]
     resource_usage: Option<Usage>,
+    /// What is installed, as a list of objects: what has a `service_id` and the `status` `running` is not
+    /// missing any more. What cannot be read is passed over.
+    #[schema(value_type = Option<serde_json::Value>)]
+    installed_services: Option<Box<RawValue>>,
     /// What it runs now.
     #[schema(inline, max_items = 4096)]
     #[serde(default, deserialize_with = "few")]
     running: Option<Vec<Runs>>,
 }
 
-/// In per cent.
+/// Resources in per cent.
 #[derive(Clone, Copy, Default, Deserialize, ToSchema)]
 pub(crate) struct Usage {
     /// Of the processors.
@@ -71,6 +76,28 @@ pub(crate) struct Usage {
     pub(crate) gpu_percent: Option<f64>,
     /// Of the memory.
     pub(crate) mem_percent: Option<f64>,
+    /// How many jobs it runs. Of a node that does not list them in `running`, slots of jobs that were given
+    /// up are free as far as this says that they do not run.
+    #[schema(minimum = 0)]
+    running_jobs: Option<f64>,
+}
+
+impl Usage {
+    /// How many jobs it runs, if it says a number of them.
+    pub(crate) fn running_jobs(&self) -> Option<u32> {
+        self.running_jobs.filter(|jobs| *jobs >= 0.0).map(|jobs| jobs.ceil() as u32)
+    }
+}
+
+/// An installed service.
+#[derive(Deserialize)]
+struct Installed<'a> {
+    /// The name that `MODEL_NOT_AVAILABLE` gives as `service_id`.
+    #[serde(borrow)]
+    service_id: Option<Text<'a>>,
+    /// `running`, in any case, or why it does not.
+    #[serde(borrow)]
+    status: Option<Text<'a>>,
 }
 
 /// A job that a node runs.
@@ -148,6 +175,18 @@ impl AboutItself {
     /// How much of its machine is in use.
     pub(crate) fn usage(&self) -> Usage {
         self.resource_usage.unwrap_or_default()
+    }
+
+    /// The services that run, if it says what is installed.
+    pub(crate) fn services(&self) -> Option<Vec<String>> {
+        let list = self.installed_services.as_ref()?;
+        let entries: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
+        let running = entries.into_iter().take(MAX_ENTRIES).filter_map(|entry| {
+            let Installed { service_id, status } = serde_json::from_str(entry.get()).ok()?;
+            let runs = status?.0.eq_ignore_ascii_case("running");
+            service_id.filter(|_| runs).map(|id| cut(&id.0, MAX_LABEL))
+        });
+        Some(running.collect())
     }
 
     /// What is shown and never decided on.

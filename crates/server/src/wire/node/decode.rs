@@ -118,7 +118,7 @@ struct Failed<'a> {
     details: Option<&'a RawValue>,
 }
 
-/// A model that a node misses.
+/// A model or service that a node misses.
 #[derive(Deserialize, ToSchema)]
 struct Model<'a> {
     /// Its name, as older agents say it.
@@ -133,6 +133,10 @@ struct Model<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<String>)]
     version: Option<Text<'a>>,
+    /// The service that does not run, as older agents say it.
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    service_id: Option<Text<'a>>,
 }
 
 /// Reads one message. `whole` makes the bytes of it that are kept with a result.
@@ -337,7 +341,7 @@ fn failure(error: Option<&RawValue>) -> Failure {
 /// The model that details name, with its version if they name that too.
 fn model(details: &RawValue) -> Option<String> {
     let details: Model<'_> = serde_json::from_str(details.get()).ok()?;
-    let name = details.model_id.or(details.model)?.0;
+    let name = details.model_id.or(details.model).or(details.service_id)?.0;
     let full = match details.version {
         Some(version) => format!("{name}@{}", version.0),
         None => name.into_owned(),

@@ -52,6 +52,9 @@ pub(super) struct Fields<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<Vec<String>>, max_items = 64)]
     supports: Option<Vec<Text<'a>>>,
+    /// Whether the translation is to be spoken. False: text only. True: spoken or not at all. Absent:
+    /// spoken if a node has a voice for it, else text.
+    speech: Option<bool>,
     /// The form of speech in pieces, in any case. Absent: `opus`.
     codec: Option<String>,
     /// Time without a piece of speech that ends an utterance. Absent: 3000.
@@ -87,7 +90,7 @@ pub(crate) fn decode_init(message: &str, address: IpAddr) -> Result<Init, Refusa
     let opening = Opening {
         tenant: named.clone().unwrap_or_else(default_tenant),
         address,
-        manner: Arc::new(wishes.of_session(codec, supports.existing)?),
+        manner: Arc::new(wishes.of_session(codec, fields.speech, supports.existing)?),
         trace_id: said(text("trace_id", fields.trace_id, MAX_WORD_CHARS)?),
         traceparent: traceparent(fields.traceparent.as_deref()),
         supports,

@@ -52,21 +52,28 @@ pub(super) struct Wishes {
 }
 
 impl Wishes {
-    /// The manner of a new session; a client that lists nothing expects partials unless it says
-    /// otherwise.
-    pub(super) fn of_session(self, codec: Codec, existing: bool) -> Result<Manner, Refusal> {
+    /// The manner of a new session, with what it said about speech; a client that lists nothing expects
+    /// partials unless it says otherwise.
+    pub(super) fn of_session(
+        self,
+        codec: Codec,
+        said: Option<bool>,
+        existing: bool,
+    ) -> Result<Manner, Refusal> {
         let a = self.lang_a.as_deref();
         let (route, mode) =
             direction(&self.src_lang, &self.tgt_lang, self.mode, a, self.lang_b.as_deref())?;
+        let speech = said.unwrap_or(true);
         Ok(Manner {
             route,
-            speech: true,
+            speech,
+            insists_on_speech: said == Some(true),
             mode,
             lang_a: self.lang_a,
             lang_b: self.lang_b,
             dialect: text("dialect", self.dialect, MAX_WORD_CHARS)?,
             features: passing("features", self.features, MAX_PASSING_BYTES)?,
-            pipeline: whole_pipeline(route, true),
+            pipeline: whole_pipeline(route, speech),
             auto_langs: languages(self.auto_langs)?,
             enable_streaming_asr: self.enable_streaming_asr.unwrap_or(existing),
             partial_update_interval_ms: self.partial_update_interval_ms,
@@ -105,6 +112,7 @@ impl Wishes {
         Ok(Manner {
             route,
             speech,
+            insists_on_speech: session.insists_on_speech,
             mode,
             lang_a,
             lang_b,

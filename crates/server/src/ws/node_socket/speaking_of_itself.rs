@@ -1,8 +1,8 @@
 //! What a node says of itself: who it is, what it can do, that it lives.
 
 use lingua_core::NodeId;
-use lingua_core::node::{Declaration, Health, NodeProfile};
-use lingua_core::outcome::Code;
+use lingua_core::node::{Declaration, NodeProfile};
+use lingua_core::outcome::{Code, Retry};
 use lingua_engine::job::Refusal;
 use lingua_engine::nodes::{Heartbeat, Register};
 
@@ -20,7 +20,7 @@ impl NodeSocket {
         }
         let node = match self.name(said.node_id.as_deref()) {
             Ok(node) => node,
-            Err(refusal) => return self.offence(refusal),
+            Err(refusal) => return self.not_registered(refusal),
         };
         let mut abilities = Abilities::default();
         said.put_over(&mut abilities);
@@ -28,7 +28,7 @@ impl NodeSocket {
         let read = declaration.and_then(|declared| Ok((declared, said.health()?)));
         let (declaration, health) = match read {
             Ok(read) => read,
-            Err(refusal) => return self.offence(refusal),
+            Err(refusal) => return self.not_registered(refusal),
         };
         let running = said.running();
         let declaration = self.visitor.pass.caller().narrowed(declaration);
@@ -43,8 +43,9 @@ impl NodeSocket {
         let wish = Register {
             node,
             declaration,
-            health: health.unwrap_or_else(|| health_of(&abilities)),
+            health: health.unwrap_or_else(|| abilities.health()),
             supports,
+            arrival: self.visitor.pass.caller().arrival(self.visitor.pass.address()),
             out,
             reports,
             running: jobs,
@@ -53,11 +54,7 @@ impl NodeSocket {
         let over = self.present.connection.as_ref();
         let registered = match self.engine.nodes.register_over(wish, over).await {
             Ok(registered) => registered,
-            Err(refusal) => {
-                let blocked = refusal.code == Code::Forbidden;
-                let close = Close::new(1008, refusal.detail.clone());
-                return self.offence(refusal).and(if blocked { Err(close) } else { Ok(()) });
-            }
+            Err(refusal) => return self.not_registered(refusal),
         };
         let mut ack = String::new();
         node::register_ack(&registered, &mut ack);
@@ -71,6 +68,18 @@ impl NodeSocket {
         (self.supports, self.abilities) = (supports, abilities);
         self.says_health = health.is_some();
         Ok(())
+    }
+
+    /// A registration is refused. Existing agents read no `error` and register once for each connection: a
+    /// newcomer is sent away at once, with the code in the close. One that is registered keeps what it has,
+    /// unless it was blocked.
+    fn not_registered(&mut self, refusal: Refusal) -> Goes {
+        if self.present.connection.is_some() && refusal.code != Code::Forbidden {
+            return self.offence(refusal);
+        }
+        self.refuse(&refusal);
+        let code = if refusal.code.retry() == Retry::Caller { 1013 } else { 1008 };
+        Err(Close::new(code, format!("{}: {}", refusal.code, refusal.detail)))
     }
 
     /// Lets the node in by its token or its certificate, as the one whose it is.
@@ -163,8 +172,10 @@ impl NodeSocket {
         let usage = said.usage();
         let beat = Heartbeat {
             declaration,
-            health: health.or_else(|| follows.then(|| health_of(&abilities))),
+            health: health.or_else(|| follows.then(|| abilities.health())),
             running: jobs,
+            running_jobs: usage.running_jobs(),
+            services: said.services(),
             cpu_percent: usage.cpu_percent,
             gpu_percent: usage.gpu_percent,
             mem_percent: usage.mem_percent,
@@ -196,14 +207,6 @@ impl NodeSocket {
             node::cancel_stranger(&job, attempt, &mut cancel);
             self.wire.send(cancel);
         }
-    }
-}
-
-/// A node that does not speak of its health is ready once it can repair what it hears.
-fn health_of(abilities: &Abilities) -> Health {
-    match abilities.semantic_core_ready {
-        Some(false) => Health::Registering,
-        _ => Health::Ready,
     }
 }
 

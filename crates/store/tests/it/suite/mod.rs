@@ -119,7 +119,7 @@ macro_rules! conformance {
                 a_token_released_on_an_unknown_node_is_spent_there,
                 an_unknown_node_grants_nothing,
                 a_changed_profile_refuses_and_names_the_present_version,
-                only_a_ready_node_that_is_not_overloaded_grants,
+                only_a_ready_node_grants_and_overload_is_no_refusal,
                 a_stale_node_grants_nothing,
                 a_missing_model_refuses_only_the_jobs_that_want_it,
                 a_token_on_one_node_says_nothing_about_another_node,

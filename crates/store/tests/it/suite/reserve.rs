@@ -145,7 +145,7 @@ pub async fn a_changed_profile_refuses_and_names_the_present_version(
     Ok(())
 }
 
-pub async fn only_a_ready_node_that_is_not_overloaded_grants(
+pub async fn only_a_ready_node_grants_and_overload_is_no_refusal(
     store: &impl StoreUnderTest,
 ) -> Outcome {
     let (a, b) = (store.backend(), store.second());
@@ -154,8 +154,8 @@ pub async fn only_a_ready_node_that_is_not_overloaded_grants(
         for overloaded in [false, true] {
             let said = Vitals { health, overloaded, ..vitals(8) };
             a.nodes.beat(&node.id, &node.beat(said)).await?;
-            match (health, overloaded) {
-                (Health::Ready, false) => drop(node.reserve(&b, token(), LONG).await?),
+            match health {
+                Health::Ready => drop(node.reserve(&b, token(), LONG).await?),
                 _ => refused(&b, &node.wish(token()), Refusal::Closed).await?,
             }
         }

@@ -112,7 +112,7 @@ impl Node {
         if record.profile != profile {
             return Some(Refusal::Changed(cast.version(record.profile)));
         }
-        if record.vitals.health != Health::Ready || record.vitals.overloaded {
+        if record.vitals.health != Health::Ready {
             return Some(Refusal::Closed);
         }
         if record.fresh_until <= now {

@@ -1,0 +1,134 @@
+//! Nodes that miss a model or a service for a direction: they are not asked for it for a while.
+
+use std::sync::Arc;
+
+use lingua_core::NodeId;
+use lingua_core::eligibility::Route;
+use tokio::time::Instant;
+
+use super::state::NodeState;
+use super::{Nodes, gap_name};
+use crate::cluster::words::PeerWord;
+
+/// Marks kept; beyond it the oldest go.
+const MAX_MARKS: usize = 4_096;
+
+/// Which nodes are not asked for which direction, the oldest mark first.
+#[derive(Default)]
+pub(crate) struct Marks(Vec<Mark>);
+
+struct Mark {
+    node: NodeId,
+    route: Route,
+    /// What it misses, if it said so.
+    missing: Option<String>,
+    until: Instant,
+}
+
+impl Marks {
+    /// Nodes that are marked for this direction, the oldest mark first.
+    pub fn of(&mut self, route: Route, now: Instant) -> Vec<NodeId> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        self.0.retain(|mark| mark.until > now);
+        self.0.iter().filter(|mark| mark.route == route).map(|mark| mark.node.clone()).collect()
+    }
+
+    /// The node misses something for this direction.
+    pub fn note(&mut self, node: NodeId, route: Route, missing: Option<String>, until: Instant) {
+        self.0.retain(|mark| (&mark.node, mark.route) != (&node, route));
+        if self.0.len() >= MAX_MARKS {
+            self.0.remove(0);
+        }
+        self.0.push(Mark { node, route, missing, until });
+    }
+
+    /// The node has it now.
+    pub fn end(&mut self, node: &NodeId, has: &str) {
+        self.0.retain(|mark| mark.node != *node || mark.missing.as_deref() != Some(has));
+    }
+}
+
+impl Nodes {
+    /// These services of a node run by its own word: what it missed of them it has now.
+    pub(super) fn services_run(&self, node: &Arc<NodeState>, running: Vec<String>) {
+        let begun = {
+            let mut inner = node.lock();
+            let before = inner.services.replace(running.clone());
+            let begun = |known: &Vec<String>, id: &String| !known.contains(id);
+            before.map(|known| running.iter().filter(|id| begun(&known, id)).cloned().collect())
+        };
+        self.end_marks(&node.id, &running);
+        // Whoever sent a job that failed for want of it has the mark, also if that is another instance.
+        if let Some(services) = begun.filter(|begun: &Vec<String>| !begun.is_empty()) {
+            for (peer, _) in self.shared.post.peers() {
+                let (node, services) = (node.id.clone(), services.clone());
+                let _ = self.shared.post.send(&peer, PeerWord::ServicesRun { node, services });
+            }
+        }
+    }
+
+    /// A node has these now.
+    pub(crate) fn end_marks(&self, id: &NodeId, services: &[String]) {
+        let Some(node) = self.get(id) else { return };
+        let names = services.iter().filter_map(|service| gap_name(service));
+        let names: Vec<String> = names.map(|name| name.to_string()).collect();
+        names.iter().for_each(|name| self.marks().end(id, name));
+        let ended = {
+            let mut inner = node.lock();
+            let before = inner.gaps.len();
+            inner.gaps.retain(|(gap, _)| !names.iter().any(|name| name == gap.as_str()));
+            inner.gaps.len() < before
+        };
+        if ended {
+            self.refresh(&node);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lingua_core::Lang;
+
+    use super::*;
+
+    fn id(name: &str) -> NodeId {
+        NodeId::new(name).unwrap()
+    }
+
+    fn route(src: &str, tgt: &str) -> Route {
+        Route::Directed(Lang::new(src).unwrap(), Lang::new(tgt).unwrap())
+    }
+
+    #[tokio::test]
+    async fn marks_are_of_one_direction_and_end_by_time_or_by_the_nodes_word() {
+        let (now, mut marks) = (Instant::now(), Marks::default());
+        let (there, back) = (route("en", "zh"), route("zh", "en"));
+        let later = |ms| now + Duration::from_millis(ms);
+        marks.note(id("a"), there, Some("nmt-1".into()), later(100));
+        marks.note(id("b"), there, None, later(200));
+        marks.note(id("a"), back, Some("nmt-2".into()), later(300));
+        assert_eq!(marks.of(there, now), [id("a"), id("b")], "the oldest first");
+        marks.note(id("a"), there, Some("nmt-1".into()), later(150));
+        assert_eq!(marks.of(there, now), [id("b"), id("a")]);
+        marks.end(&id("b"), "nmt-1");
+        marks.end(&id("a"), "nmt-2");
+        assert_eq!((marks.of(there, now).len(), marks.of(back, now).len()), (2, 0));
+        marks.end(&id("a"), "nmt-1");
+        assert_eq!(marks.of(there, now), [id("b")]);
+        assert_eq!(marks.of(there, later(200)), []);
+    }
+
+    #[tokio::test]
+    async fn marks_are_bounded() {
+        let (now, mut marks) = (Instant::now(), Marks::default());
+        for n in 0..=MAX_MARKS {
+            let until = now + Duration::from_secs(1);
+            marks.note(id(&format!("n{n}")), route("en", "zh"), None, until);
+        }
+        assert_eq!(marks.of(route("en", "zh"), now).len(), MAX_MARKS);
+    }
+}
