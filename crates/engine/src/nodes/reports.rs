@@ -218,8 +218,10 @@ impl Inner {
     fn close_turn(&self, closing: &JobId) {
         let Some(closing) = self.held.get(closing) else { return };
         for held in self.held.values() {
+            // One with an answer of its own ends by that, which may still be on its way.
             if held.index < closing.index
                 && held.turn == closing.turn
+                && !held.answered
                 && let Some(ears) = &held.job
             {
                 let _ = ears.try_send(JobEvent::TurnClosed { attempt: held.attempt });

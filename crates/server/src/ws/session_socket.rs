@@ -27,7 +27,7 @@ use super::socket::Socket;
 use crate::identity::{Caller, Role};
 use crate::listener::Peer;
 use crate::wire::session::framing::Framer;
-use crate::wire::session::{self, Bound, Codec, Init, Renderer, Said};
+use crate::wire::session::{self, Aside, Bound, Codec, Init, Renderer, Said};
 
 /// How often a client that says nothing is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(30);
@@ -142,7 +142,13 @@ impl SessionLine {
             let refusal = match event.await {
                 Event::Text(text) => match session::decode_init(&text, address) {
                     Ok(init) => return Ok(init),
-                    Err(refusal) => refusal,
+                    Err(refusal) => match session::aside(&text) {
+                        Some(aside) => {
+                            self.on_aside(aside);
+                            continue;
+                        }
+                        None => refusal,
+                    },
                 },
                 Event::Binary(_) => {
                     Refusal::new(Code::InvalidMessage, "session_init comes first, as text")
@@ -263,11 +269,24 @@ impl SessionLine {
                 Ok(()) => return None,
                 Err(refusal) => refusal,
             },
+            Ok(Said::Aside(aside)) => {
+                self.on_aside(aside);
+                return None;
+            }
             Ok(Said::SecondInit) => session::second_init(),
             Err(refusal) => refusal,
         };
         self.offence(&refusal);
         None
+    }
+
+    /// Says that there are no rooms; signalling goes nowhere, and silently.
+    fn on_aside(&mut self, aside: Aside) {
+        if aside == Aside::Room {
+            let mut text = String::new();
+            session::room_error(&mut text);
+            self.wire.send(text);
+        }
     }
 
     /// Makes whole packets and samples of a piece of speech.
