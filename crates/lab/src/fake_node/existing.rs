@@ -37,7 +37,7 @@ impl Default for ExistingAgent {
             heartbeat_every: Duration::from_secs(15),
             reconnect_after: Duration::from_secs(5),
             works_from: Duration::from_secs(10),
-            stopped: vec!["tone".to_owned()],
+            stopped: vec!["semantic".to_owned(), "tone".to_owned()],
             services_start_after: Duration::ZERO,
             page_cache_percent: 45.0,
             missing_service: "nmt-m2m100".to_owned(),
