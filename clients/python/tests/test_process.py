@@ -9,14 +9,17 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest_asyncio
 
+from lingua_node.node import EXIT_REFUSED
 from scheduler import Scheduler, until
 
 README = Path(__file__).resolve().parents[1] / "README.md"
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "NODE_OWNERS.md"
 
 SLOW_NODE = """
 import asyncio
@@ -82,13 +85,15 @@ async def test_sigterm_lets_jobs_end_takes_no_new_ones_and_exits_with_0(schedule
     assert process.poll() is None, "it still works"
     view = await scheduler.ended(job_id)
     assert (view["state"], view["result"]["text_translated"]) == ("DONE", "finished")
-    assert await ended(process) == (0, "")
+    code, said = await ended(process)
+    assert code == 0 and "Traceback" not in said, said
 
 
 async def test_sigterm_ends_an_idle_node_at_once(scheduler: Scheduler, run: Run) -> None:
     process = await run(SLOW_NODE, "slow")
     process.send_signal(signal.SIGTERM)
-    assert await ended(process) == (0, "")
+    code, said = await ended(process)
+    assert code == 0 and "Traceback" not in said, said
 
 
 async def test_a_second_signal_cuts_the_jobs_off(scheduler: Scheduler, run: Run) -> None:
@@ -99,7 +104,7 @@ async def test_a_second_signal_cuts_the_jobs_off(scheduler: Scheduler, run: Run)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
     code, said = await ended(process)
-    assert code == 1 and said == ""
+    assert code == 1 and "Traceback" not in said, said
 
 
 async def test_a_drain_has_an_end(scheduler: Scheduler, run: Run) -> None:
@@ -115,7 +120,29 @@ async def test_sigterm_without_a_scheduler_ends_the_node(scheduler: Scheduler, r
     await asyncio.to_thread(scheduler.end)
     await asyncio.sleep(0.5)
     process.send_signal(signal.SIGTERM)
-    assert await ended(process) == (0, "")
+    code, said = await ended(process)
+    assert code == 0 and "Traceback" not in said, said
+
+
+async def test_a_node_says_what_it_does_in_one_line_each(scheduler: Scheduler, run: Run) -> None:
+    process = await run(SLOW_NODE, "slow")
+    assert (await scheduler.ended(await scheduler.begin(context_text="0")))["state"] == "DONE"
+    await asyncio.to_thread(scheduler.end)
+    await asyncio.to_thread(scheduler.start)
+
+    async def is_back() -> bool:
+        return await scheduler.node("slow") is not None
+
+    await until(is_back, "the node is back")
+    process.send_signal(signal.SIGTERM)
+    code, said = await ended(process)
+    assert code == 0
+    lines = [line.split(" ", 3)[-1] for line in said.splitlines()]
+    opening = [f"connected to 127.0.0.1:{scheduler.port}", "registered as slow: 4 slots, en->es", "waiting for jobs"]
+    assert lines[:4] == [*opening, "working: a job from en into es"]
+    assert re.fullmatch(r"no scheduler: .+; trying again in \d+\.\d s", lines[4]), said
+    assert lines[5] == opening[0] and re.fullmatch(r"found the scheduler after \d+\.\d s", lines[6]), said
+    assert lines[7:9] == opening[1:] and lines[9:] == ["draining: no new jobs, those that run end"], said
 
 
 async def test_the_node_of_the_readme_works_as_it_is_printed(scheduler: Scheduler, run: Run) -> None:
@@ -131,4 +158,47 @@ async def test_the_node_of_the_readme_works_as_it_is_printed(scheduler: Schedule
     assert result["text_translated"] == "hola"
     assert base64.b64decode(result["tts_audio"]) == audio
     process.send_signal(signal.SIGTERM)
-    assert await ended(process) == (0, "")
+    code, said = await ended(process)
+    assert code == 0 and "Traceback" not in said, said
+
+
+def block(text: str, language: str) -> str:
+    """The first block of a language in a page, without its indentation."""
+    found = re.search(rf"^( *)```{language}\n(.*?)^\1```", text, re.DOTALL | re.MULTILINE)
+    assert found is not None, language
+    return textwrap.dedent(found.group(2))
+
+
+async def test_the_guide_for_owners_leads_to_the_first_job(scheduler: Scheduler, run: Run, tmp_path: Path) -> None:
+    guide = GUIDE.read_text()
+    script = block(guide, "python")
+    file = tmp_path / "my_node.py"
+    file.write_text(script)
+    checking = [sys.executable, "-m", "lingua_node", "check", str(file), "--url", scheduler.url]
+    checked = await asyncio.to_thread(lambda: subprocess.run(checking, capture_output=True, text=True, timeout=60))
+    assert checked.returncode == 0 and "taken: it registered as gpu-7" in checked.stdout, checked
+    process = await run(script, "gpu-7")
+
+    async def is_ready() -> bool:
+        return bool((await scheduler.ask("GET", "/v1/node/gpu-7"))[1]["state"] == "ready")
+
+    await until(is_ready, "the node is there again after the check")
+    _, answer = await scheduler.dispatch(options={"wait_ms": 20000})
+    assert answer["job"]["state"] == "DONE" and answer["job"]["result"]["text_translated"] == "hola", answer
+    status, seen = await scheduler.ask("GET", "/v1/node/gpu-7")
+    assert status == 200 and seen["done"] == 1 and seen["state"] == "ready", seen
+    fields = set(re.findall(r"^\| `(\w+)`", guide.split("## What I see")[1].split("## ")[0], re.MULTILINE))
+    assert len(fields) > 5 and fields <= set(seen), fields - set(seen)
+    process.send_signal(signal.SIGTERM)
+    code, said = await ended(process)
+    assert code == 0
+    lines = [
+        line.split(" ", 3)[-1].replace(f"127.0.0.1:{scheduler.port}", "scheduler.example") for line in said.splitlines()
+    ]
+    assert lines[:4] == block(guide, "text").splitlines(), said
+
+
+def test_the_service_file_of_the_guide_knows_the_exit_code_of_a_refusal_and_leaves_time_to_drain() -> None:
+    unit = dict(line.split("=", 1) for line in block(GUIDE.read_text(), "ini").splitlines() if "=" in line)
+    assert unit["RestartPreventExitStatus"] == str(EXIT_REFUSED) and unit["Restart"] == "always"
+    assert int(unit["TimeoutStopSec"]) > 30

@@ -174,4 +174,7 @@ async def test_a_process_with_a_wrong_token_ends_and_says_why(gated: Gated, tmp_
         [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=30
     )
     ended = await asyncio.to_thread(run)
-    assert ended.returncode == 1 and "UNAUTHORIZED" in ended.stderr and token not in ended.stderr, ended.stderr
+    assert ended.returncode == 3 and token not in ended.stderr, ended.stderr
+    last = ended.stderr.splitlines()[-1]
+    assert "ERROR the scheduler refuses this node: UNAUTHORIZED: " in last, ended.stderr
+    assert "Traceback" not in ended.stderr

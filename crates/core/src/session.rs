@@ -183,6 +183,11 @@ impl<R: Clone> Session<R> {
         self.window.next_index()
     }
 
+    /// The bounds it keeps.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// The session's epoch.
     pub fn epoch(&self) -> u64 {
         self.epoch

@@ -2,11 +2,12 @@
 //!
 //! Every instance says that it lives and where, reads what the store knows of all nodes, and takes
 //! words of the others out of its inbox. A node of another instance is chosen as one's own is; only
-//! what goes to it and comes from it takes the way over its instance. Speech and results go directly
-//! from one instance to the other, never through the store.
+//! what goes to it and comes from it takes the way over its instance. What people say and what nodes
+//! answer go directly from one instance to the other, never through the store.
 //!
-//! - [`words`]: what is said. [`post`]: the way out. [`bodies`]: speech and results.
-//! - `version`: which words an instance understands. `question`: what one asks another for people.
+//! - [`words`]: what is said. [`post`]: the way out. [`bodies`]: speech, results and other text.
+//! - `presence`: where an instance is. `seal`: who sent an envelope. Both are signed.
+//! - `version`: which words an instance understands. `question`: what one asks another over HTTP.
 //! - [`remote`]: what is here for this instance and there for another.
 //! - [`watches`]: waiting for a job of another instance.
 //! - `inbox`: the way in. `feed`: who is there. `strays`: results whose instance or session is gone.
@@ -15,9 +16,11 @@ pub(crate) mod words;
 pub mod bodies;
 pub(crate) mod post;
 pub(crate) mod remote;
-pub(crate) mod question;
+pub mod question;
+pub mod presence;
 mod feed;
 mod inbox;
+mod seal;
 mod strays;
 mod version;
 pub mod watches;
@@ -33,7 +36,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lingua_core::JobId;
-use lingua_store::bus::Announce;
+use lingua_store::bus::{Announce, Peer};
 use lingua_store::{Backend, Instance};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
@@ -41,10 +44,12 @@ use tokio::time::Instant;
 
 use crate::dispatch::Dispatcher;
 use crate::nodes::Nodes;
+use crate::secret::Secret;
 use crate::sessions::Sessions;
 use crate::shared::Shared;
 use post::Bounced;
-use version::{WIRE, Wire};
+use presence::Apart;
+use version::WIRE;
 use watches::{Goal, Watches};
 use words::BodyRef;
 
@@ -108,26 +113,87 @@ pub enum JoinError {
         /// What this version understands.
         ours: String,
     },
+    /// Instances of one store must have the same key.
+    #[error(
+        "the instance {instance} at {address} has the cluster key {theirs} and this one {ours}; give all instances of one store the same cluster.key_file"
+    )]
+    OtherKey {
+        /// Who.
+        instance: String,
+        /// Where.
+        address: String,
+        /// The fingerprint of its key.
+        theirs: String,
+        /// That of the key here.
+        ours: String,
+    },
+    /// An instance of the version before has no key file.
+    #[error(
+        "the instance {instance} at {address} signs nothing, as the version before cluster.key_file; stop it, or upgrade with the key from the store (OPERATIONS, rolling upgrade)"
+    )]
+    Unsigned {
+        /// Who.
+        instance: String,
+        /// Where.
+        address: String,
+    },
+    /// Somebody else wrote what the store says of an instance.
+    #[error(
+        "what the store says of the instance {instance} was not written by it; find out who writes to the store"
+    )]
+    Forged {
+        /// Who.
+        instance: String,
+    },
     /// The store does not answer.
     #[error("the store does not answer: {0}")]
     Store(#[from] lingua_store::Error),
 }
 
-/// Refuses to join instances whose words this version does not understand. To be asked before anything
-/// of an instance runs.
-pub async fn understands_all(store: &Backend) -> Result<(), JoinError> {
+/// Refuses to join instances whose words this version does not understand, or that have another key.
+/// To be asked before anything of an instance runs.
+pub async fn understands_all(store: &Backend, secret: &Secret) -> Result<(), JoinError> {
     for peer in store.bus.peers().await? {
-        let (address, wire) = Wire::read(&peer.address);
-        if !wire.meets(WIRE) {
-            return Err(JoinError::Apart {
-                instance: peer.instance.id.to_string(),
-                address: address.to_owned(),
-                theirs: wire.to_string(),
-                ours: WIRE.to_string(),
-            });
-        }
+        let Err(apart) = presence::read(secret, &peer) else { continue };
+        let instance = peer.instance.id.to_string();
+        let address = presence::address(&peer.address).to_owned();
+        return Err(match apart {
+            Apart::Version(wire) => {
+                let (theirs, ours) = (wire.to_string(), WIRE.to_string());
+                JoinError::Apart { instance, address, theirs, ours }
+            }
+            Apart::OtherKey(theirs) => {
+                let ours = secret.fingerprint().to_owned();
+                JoinError::OtherKey { instance, address, theirs, ours }
+            }
+            Apart::Unsigned => JoinError::Unsigned { instance, address },
+            Apart::Forged | Apart::Address => JoinError::Forged { instance },
+        });
     }
     Ok(())
+}
+
+/// Says once that an instance is left alone.
+fn leave_alone(peer: &Peer, why: &Apart) {
+    let (instance, address) = (&peer.instance.id, presence::address(&peer.address));
+    match why {
+        Apart::Version(wire) => tracing::warn!(
+            instance.id = %instance, address, %wire,
+            "an instance of another version is left alone; its nodes get nothing from here"
+        ),
+        Apart::OtherKey(theirs) => tracing::error!(
+            instance.id = %instance, address, key = theirs.as_str(),
+            "an instance with another cluster key is left alone; give both the same cluster.key_file"
+        ),
+        Apart::Unsigned => tracing::error!(
+            instance.id = %instance, address,
+            "an instance that signs nothing is left alone; it is of the version before cluster.key_file"
+        ),
+        Apart::Forged | Apart::Address => tracing::error!(
+            instance.id = %instance,
+            "what the store says of an instance was not written by it, and is left alone"
+        ),
+    }
 }
 
 impl Cluster {
@@ -154,7 +220,7 @@ impl Cluster {
 
     /// Says for the first time that this instance lives, and where.
     pub async fn join(&self, address: &str) -> Result<(), JoinError> {
-        understands_all(&self.shared.store).await?;
+        understands_all(&self.shared.store, &self.shared.secret).await?;
         // A process that was killed has its name until nobody has heard of it for a while; one that
         // lives keeps it for longer than that.
         let patience = Instant::now() + PRESENT_FOR + ANNOUNCE_EVERY;
@@ -163,17 +229,25 @@ impl Cluster {
                 Err(JoinError::Taken { .. }) if Instant::now() < patience => {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
-                joined => return joined,
+                Ok(()) => break,
+                refused => return refused,
             }
         }
+        // Of two that start at the same time with different keys one sees the other.
+        let understood = understands_all(&self.shared.store, &self.shared.secret).await;
+        if understood.is_err() {
+            self.withdraw().await;
+        }
+        understood
     }
 
     async fn announce(&self, address: &str) -> Result<(), JoinError> {
-        let (bus, said) = (&self.shared.store.bus, WIRE.announced_at(address));
-        match bus.announce(&self.shared.instance, &said, PRESENT_FOR).await? {
+        let (bus, me) = (&self.shared.store.bus, &self.shared.instance);
+        let said = presence::said(&self.shared.secret, me, address);
+        match bus.announce(me, &said, PRESENT_FOR).await? {
             Announce::Announced => Ok(()),
             Announce::Taken { address, .. } => {
-                Err(JoinError::Taken { address: Wire::read(&address).0.to_owned() })
+                Err(JoinError::Taken { address: presence::address(&address).to_owned() })
             }
         }
     }
@@ -216,17 +290,17 @@ impl Cluster {
         };
         let (mut others, mut apart) = (HashMap::new(), HashSet::new());
         for peer in peers.into_iter().filter(|peer| peer.instance != self.shared.instance) {
-            let (address, wire) = Wire::read(&peer.address);
-            if wire.meets(WIRE) {
-                others.insert(peer.instance, address.to_owned());
-            } else {
-                if !self.apart.lock().contains(&peer.instance) {
-                    tracing::warn!(
-                        instance.id = %peer.instance.id, address, wire = %wire,
-                        "an instance of another version is left alone; its nodes get nothing from here"
-                    );
+            match presence::read(&self.shared.secret, &peer) {
+                Ok(address) => {
+                    let address = address.to_owned();
+                    others.insert(peer.instance, address);
                 }
-                apart.insert(peer.instance);
+                Err(why) => {
+                    if !self.apart.lock().contains(&peer.instance) {
+                        leave_alone(&peer, &why);
+                    }
+                    apart.insert(peer.instance);
+                }
             }
         }
         self.shared.metrics.peers_apart.set(apart.len() as i64);

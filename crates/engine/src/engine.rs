@@ -18,6 +18,7 @@ use crate::audio::Audio;
 use crate::chance::Chance;
 use crate::cluster::bodies::Fetch;
 use crate::cluster::post::Post;
+use crate::cluster::question::Asker;
 use crate::cluster::watches::Goal;
 use crate::cluster::{Cluster, Inflow, JoinError, question};
 use crate::dispatch::{Dispatcher, Waiting};
@@ -91,7 +92,7 @@ pub enum Readiness {
 
 impl Engine {
     /// An engine over this store, under this name, with its clockwork running. `secret` is what the
-    /// instances of one store agreed on.
+    /// instances of one store share.
     pub fn start(store: Backend, instance: Instance, settings: Settings, secret: Secret) -> Self {
         let (metrics, clock) = (Arc::new(Metrics::default()), Clock::system());
         metrics.started_ms(clock.now().as_millis());
@@ -144,7 +145,6 @@ impl Engine {
         let sweeper = Arc::clone(&jobs);
         let tidied = shared.store.clone();
         let clockwork = Clockwork(Mutex::new(vec![
-            tasks::spawn("secret", shared.secret.clone().keep(shared.store.clone())),
             tasks::spawn("nodes", Arc::clone(&nodes).watch()),
             tasks::spawn("lines", Arc::clone(&jobs).watch_lines()),
             tasks::spawn(
@@ -208,6 +208,16 @@ impl Engine {
         self.shared.post.bodies.get(name)
     }
 
+    /// Marks requests for bodies of other instances.
+    pub fn asker(&self) -> Asker {
+        Asker(self.shared.secret.clone())
+    }
+
+    /// Whether another instance asks this one for the bodies at this path.
+    pub fn is_for_peers(&self, path: &str, mark: Option<&str>) -> bool {
+        self.asker().holds(&self.shared.instance, path, mark)
+    }
+
     /// The mark on a question to another instance about this path; it holds for a moment.
     pub fn question(&self, to: &str, path: &str) -> String {
         question::mark(&self.shared.secret, self.now_ms(), to, path)
@@ -260,6 +270,11 @@ impl Engine {
     /// Under which name.
     pub fn instance(&self) -> &Instance {
         &self.shared.instance
+    }
+
+    /// The id under which nodes know a job, and back.
+    pub(crate) fn masked(&self, job: JobId) -> JobId {
+        self.shared.secret.masked(job)
     }
 
     /// The fleet as this instance sees it.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::dispatch::Dispatcher;
 use crate::engine::Engine;
 use crate::fleet::FleetView;
-use crate::nodes::{BreakerView, NodeDetail, Order, Supports};
+use crate::nodes::{BreakerView, NodeDetail, NodeFailure, Order, Supports};
 
 /// Pairs shown at once; a fleet with more is told by the pairs that most nodes serve.
 const MAX_PAIRS: usize = 4_096;
@@ -51,6 +51,8 @@ pub struct NodeView {
     pub done: u64,
     /// Jobs it failed.
     pub failed: u64,
+    /// The last attempts that failed on it, the newest first.
+    pub failures: Vec<NodeFailure>,
     /// What it can do.
     pub profile: Arc<NodeProfile>,
     /// What it understands.
@@ -114,6 +116,7 @@ impl Engine {
             latency_ms,
             done: inner.done,
             failed: inner.failed,
+            failures: inner.failures.latest(),
             profile: Arc::clone(&inner.profile),
             supports: inner.link.as_ref().map(|link| link.supports).unwrap_or_default(),
             missing_models: inner.gaps.iter().map(|(model, _)| model.to_string()).collect(),
@@ -123,6 +126,21 @@ impl Engine {
         drop(inner);
         view.why_idle = why_idle(&view);
         Some(view)
+    }
+
+    /// The same as its owner sees it: jobs have the ids that the node was told.
+    pub fn own_node_view(&self, id: &NodeId) -> Option<NodeView> {
+        let mut view = self.node_view(id)?;
+        for failure in &mut view.failures {
+            failure.job = self.masked(failure.job);
+        }
+        Some(view)
+    }
+
+    /// Why a node gets no jobs, for its next heartbeat's answer. Nothing while it works.
+    pub fn why_idle(&self, id: &NodeId) -> Vec<String> {
+        let view = self.node_view(id).filter(|view| view.running == 0);
+        view.map(|view| view.why_idle).unwrap_or_default()
     }
 
     /// All nodes of this instance, by name.

@@ -107,7 +107,8 @@ pub struct Work {
     pub group_id: Option<String>,
     /// Which part of its turn.
     pub part_index: Option<u64>,
-    /// The last final sentences of the conversation.
+    /// The last final sentences of the conversation. To other instances they go by a way of their own.
+    #[serde(serialize_with = "left_out")]
     pub context_text: Option<String>,
     /// Silence that the node appends.
     pub padding_ms: Option<u64>,
@@ -117,6 +118,11 @@ pub struct Work {
     pub timeout_cut: bool,
     /// Its length ended it.
     pub max_duration_cut: bool,
+}
+
+/// Writes nothing in the place of what must not go through the store.
+fn left_out<S: serde::Serializer>(_text: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_none()
 }
 
 impl Work {

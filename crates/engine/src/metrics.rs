@@ -1,5 +1,6 @@
 //! Every metric, with unit and help. Ids are never labels.
 
+mod edge;
 mod known;
 mod process;
 
@@ -19,6 +20,8 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::snapshot::part::Counters;
 use crate::snapshot::spans::Timed;
 use crate::snapshot::view::NodeCounts;
+use edge::Edge;
+pub use edge::{Bytes, Held};
 use known::{By, Labels};
 use process::Process;
 
@@ -90,8 +93,7 @@ pub struct Metrics {
     store_ping: Gauge<f64, AtomicU64>,
     store_errors: By,
     draining: Gauge,
-    connections: Gauge,
-    readers: Gauge,
+    edge: Edge,
     process: Process,
     /// Handles that are used for every job, found once.
     pub(crate) granted: Counter,
@@ -113,6 +115,7 @@ impl Default for Metrics {
         let mut list = Vec::new();
         let process = Process::register(&mut root, &mut list);
         let registry = root.sub_registry_with_prefix("lingua");
+        let edge = Edge::register(registry, &mut list);
         macro_rules! metric {
             ($name:literal, $help:literal, $metric:expr) => {{
                 let metric = $metric;
@@ -211,7 +214,7 @@ impl Default for Metrics {
             limited: metric!(
                 "limited",
                 "Requests that hit a limit, by its name in the configuration",
-                known::by("limit", known::LIMITS)
+                known::by("limit", known::LIMITS.iter().copied())
             ),
             nodes: metric!("nodes", "Nodes of this instance by state", Family::default()),
             sessions: metric!(
@@ -329,12 +332,6 @@ impl Default for Metrics {
                 known::by("kind", Pulse::KINDS)
             ),
             draining: metric!("draining", "Whether this instance is draining", Gauge::default()),
-            connections: metric!("connections", "Open connections", Gauge::default()),
-            readers: metric!(
-                "dashboard_readers",
-                "Subscribers of /api/v1/events",
-                Gauge::default()
-            ),
             stale_total: AtomicU64::new(0),
             list: {
                 let build: Family<Labels, Gauge> =
@@ -342,6 +339,7 @@ impl Default for Metrics {
                 build.get_or_create(&[("version", env!("CARGO_PKG_VERSION"))]).set(1);
                 list
             },
+            edge,
             process,
             reserve,
             ended,
@@ -352,24 +350,6 @@ impl Default for Metrics {
         metrics.set_nodes([0; Health::ALL.len()]);
         metrics.set_counts(&NodeCounts::default());
         metrics
-    }
-}
-
-/// Something that counts for as long as it is held.
-#[must_use = "it counts until it is dropped"]
-#[derive(Debug)]
-pub struct Held(Gauge);
-
-impl Held {
-    fn new(gauge: &Gauge) -> Self {
-        gauge.inc();
-        Held(gauge.clone())
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 
@@ -482,16 +462,6 @@ impl Metrics {
     /// The process began then, in epoch milliseconds.
     pub(crate) fn started_ms(&self, ms: u64) {
         self.process.started_ms(ms);
-    }
-
-    /// A connection that is open.
-    pub fn connection(&self) -> Held {
-        Held::new(&self.connections)
-    }
-
-    /// Somebody who follows how everything stands.
-    pub fn reader(&self) -> Held {
-        Held::new(&self.readers)
     }
 
     /// Brings up to date what nobody counts as it happens.

@@ -1,6 +1,7 @@
 //! The nodes that are connected to this instance: their life, their records, their word about jobs.
 //!
 //! - `state`: one node. `supports`: what it understands. `breaker`: what it gets after failures.
+//! - `failures`: the last attempts that failed on it.
 //! - `elsewhere`: nodes whose connection another instance has.
 //! - `records`: keeping the store's record of it true. `counting`: an agent that only says how many jobs it
 //!   runs. `marks`: nodes that miss something for a direction.
@@ -14,6 +15,7 @@
 mod breaker;
 mod counting;
 mod elsewhere;
+mod failures;
 mod limits;
 mod marks;
 mod records;
@@ -24,6 +26,7 @@ mod supports;
 
 pub use breaker::BreakerView;
 pub(crate) use breaker::Fault;
+pub use failures::NodeFailure;
 pub use lingua_core::link::Arrival;
 pub use lingua_store::nodes::Order;
 pub(crate) use records::FORGET_AFTER;

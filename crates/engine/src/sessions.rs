@@ -8,8 +8,9 @@
 //! - `handle`: what the instance knows of one. `seat`: its place. `resuming`: its client comes back.
 //!   `owning`: whose it is, in the store.
 //! - `handover`: what goes along when a session goes to another instance.
-//! - `actor`: the task. `making`: from an utterance to its job and back. `saving`: what the next
-//!   owner needs.
+//! - `actor`: the task. `joining`: pieces that come as whole utterances. `making`: from an utterance to
+//!   its job and back. `telling`: what else the client is told, `shown` how often. `saving`: what the
+//!   next owner needs.
 //!
 //! Sessions of clients that cannot come back are known to nobody but their own task: the store has
 //! an owner and a state only for those that can.
@@ -19,11 +20,14 @@ pub mod words;
 mod actor;
 mod handle;
 mod handover;
+mod joining;
 mod making;
 mod owning;
 mod resuming;
 mod saving;
 mod seat;
+mod shown;
+mod telling;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 
@@ -93,7 +97,8 @@ impl Sessions {
             Ok(settings) => settings,
             Err(refusal) => {
                 self.shared.metrics.opened("refused");
-                return Err(NotOpened { line, refusal });
+                let quiet = opening.supports.existing && refusal.code == Code::Draining;
+                return Err(NotOpened { line, refusal, quiet });
             }
         };
         let token =
@@ -108,7 +113,7 @@ impl Sessions {
                     self.shared.metrics.opened("resumed");
                     return Ok(());
                 }
-                Resumed::No(line, opening) => (line, opening, Some(false)),
+                Resumed::No(line, opening) => (line, *opening, Some(false)),
             },
         };
         if recovered.is_some() {
@@ -122,7 +127,7 @@ impl Sessions {
             }
             Err(refusal) => {
                 self.shared.metrics.opened("refused");
-                Err(NotOpened { line, refusal })
+                Err(NotOpened { line, refusal, quiet: false })
             }
         }
     }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use hyper_util::server::conn::auto;
 use lingua_http_client::HttpClient;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -28,9 +28,8 @@ async fn echo() -> (String, Arc<AtomicUsize>) {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             count.fetch_add(1, Ordering::Relaxed);
-            let executor = hyper_util::rt::TokioExecutor::new();
             tokio::spawn(async move {
-                let server = auto::Builder::new(executor);
+                let server = http1::Builder::new();
                 let _ = server.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
             });
         }

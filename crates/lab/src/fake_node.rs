@@ -79,7 +79,7 @@ impl FakeNode {
         options.behaviour.check()?;
         let starting = options.starts_before_services();
         let (link, registration) =
-            establish(&options, options.node_id.as_deref(), starting).await?;
+            establish(&options, options.node_id.as_deref(), starting, Some(&[])).await?;
         let shared = Arc::new(Shared::new(options.log_capacity, options.journal.clone()));
         let (orders, told) = mpsc::channel(ORDERS);
         let worker = Worker::new(options, &registration, Arc::clone(&shared));
@@ -91,7 +91,7 @@ impl FakeNode {
     pub async fn scripted(options: NodeOptions) -> anyhow::Result<ScriptedNode> {
         let starting = options.starts_before_services();
         let (link, registration) =
-            establish(&options, options.node_id.as_deref(), starting).await?;
+            establish(&options, options.node_id.as_deref(), starting, None).await?;
         Ok(ScriptedNode::start(options, link, Some(registration)))
     }
 
@@ -223,11 +223,16 @@ async fn establish(
     options: &NodeOptions,
     node_id: Option<&str>,
     starting: bool,
+    running: Option<&[(String, u64)]>,
 ) -> anyhow::Result<(Link, Registration)> {
     let limit = options.persistence.handshake_limit;
     let registered = async {
         let mut link = dial(options).await?;
-        link.send_json(&messages::register(options, node_id, starting));
+        let mut message = messages::register(options, node_id, starting);
+        if let Some(running) = running {
+            messages::say_running(&mut message, options, running);
+        }
+        link.send_json(&message);
         loop {
             let answer = link.answer().await.context("the registration")?;
             // An existing agent ignores errors, and waits for its answer or for the close.

@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use crate::Sockets;
 use crate::audit::Audit;
 use crate::cli::{Failure, Serve};
+use crate::cluster_key;
 use crate::config::{Config, Loaded, Profile};
 use crate::http::Door;
 use crate::identity::{Gate, Rules, follow_revocations};
@@ -34,15 +35,13 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
     for stranger in strangers {
         tracing::warn!("{stranger}");
     }
-    protect_secrets(config);
+    protect_secrets(config, options);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the runtime does not start")?;
     runtime.block_on(async {
-        let store_url = store_url(config)?;
-        may_reach(&store_url, config)?;
-        let store = open_store(&store_url, redis::Options::default()).await?;
+        let (store, secret) = open(config).await?;
         let gate = Gate::new(Rules::read(config).map_err(Failure::refused)?);
         may_listen(config, &gate)?;
         let tls = Tls::read(config).map_err(Failure::refused)?;
@@ -50,8 +49,8 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         let socket = bind(config.main.listen).await?;
         let address = socket.local_addr().context("the listener has no address")?;
         log_start(config.log.format, &format!("{scheme}://{address}"), &store);
-        understands_all(&store).await.map_err(not_joined)?;
-        let engine = start_engine(store, config).await?;
+        understands_all(&store, &secret).await.map_err(not_joined)?;
+        let engine = start_engine(store, config, secret);
         if let Some(file) = &config.audit.file {
             gate.write_to(Audit::start(file, &engine).map_err(Failure::refused)?);
             gate.audit().process("process.start", env!("CARGO_PKG_VERSION"), "ok");
@@ -59,7 +58,8 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         let advertise = config.main.advertise.as_ref();
         let advertised = advertise.cloned().unwrap_or_else(|| format!("{scheme}://{address}"));
         let trust = tls.clone().map_or(Trust::Nobody, Trust::Peers);
-        engine.join(&advertised, Arc::new(Peers::new(trust))).await.map_err(not_joined)?;
+        let peers = Arc::new(Peers::new(trust.clone(), engine.asker()));
+        engine.join(&advertised, peers).await.map_err(not_joined)?;
         if address.ip().is_unspecified() && advertise.is_none() && config.main.is_shared() {
             tracing::warn!(
                 advertised,
@@ -100,7 +100,8 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         });
         let workers = Workers::start(threads(config))?;
         let stop = signals.stop(engine.clone());
-        let door = Door::new(engine.clone(), Arc::clone(&gate)).behind(&socket, &admin, tls.is_some());
+        let door = Door::new(engine.clone(), Arc::clone(&gate), trust);
+        let door = door.behind(&socket, &admin, tls.is_some());
         let limits = Arc::new(config.limits.clone());
         let sockets = Sockets { public: socket, admin, tls, limits };
         crate::serve_on(sockets, door, engine, &workers.places(), stop).await;
@@ -114,8 +115,12 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
     })
 }
 
-/// A dump of the memory would have tokens and speech in it, and others may read the files.
-fn protect_secrets(config: &Config) {
+/// A dump of the memory would have tokens and speech in it, and others may read the files. A file of the
+/// older scheduler may have a password in it that is meant.
+fn protect_secrets(config: &Config, options: &Serve) {
+    if options.settings.asked().file.is_none() {
+        crate::config::warn_of_older_file(std::path::Path::new("."));
+    }
     crate::permissions::warn_of_open_files(config);
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
@@ -174,6 +179,20 @@ fn store_url(config: &Config) -> Result<String, Failure> {
     }
 }
 
+/// The store, and the key of its instances.
+async fn open(config: &Config) -> Result<(Backend, Secret), Failure> {
+    let url = store_url(config)?;
+    may_reach(&url, config)?;
+    let place = match redis::Target::parse(&url) {
+        Ok(target) if target.is_loopback() => cluster_key::Store::Here,
+        Ok(target) => cluster_key::Store::Beyond(target.to_string()),
+        // Memory, or a URL that is told of when it is opened.
+        Err(_) => cluster_key::Store::Embedded,
+    };
+    let secret = cluster_key::read(config, &place, Chance).map_err(Failure::refused)?;
+    Ok((open_store(&url, redis::Options::default()).await?, secret))
+}
+
 /// Refuses a Redis beyond this machine to which everything would go in the clear.
 fn may_reach(url: &str, config: &Config) -> Result<(), Failure> {
     // One that cannot be read is told of when it is opened.
@@ -191,8 +210,12 @@ fn may_reach(url: &str, config: &Config) -> Result<(), Failure> {
 
 fn not_joined(error: JoinError) -> Failure {
     match error {
-        JoinError::Taken { .. } | JoinError::Apart { .. } => Failure::refused(error.to_string()),
         JoinError::Store(_) => Failure::failed(error.to_string()),
+        JoinError::Taken { .. }
+        | JoinError::Apart { .. }
+        | JoinError::OtherKey { .. }
+        | JoinError::Unsigned { .. }
+        | JoinError::Forged { .. } => Failure::refused(error.to_string()),
     }
 }
 
@@ -206,7 +229,7 @@ fn end_with_stdin() {
 }
 
 /// An engine with its clockwork running.
-async fn start_engine(store: Backend, config: &Config) -> Result<Engine, Failure> {
+fn start_engine(store: Backend, config: &Config, secret: Secret) -> Engine {
     let chance = Chance;
     let id = match &config.main.instance_id {
         Some(id) => id.clone(),
@@ -214,16 +237,13 @@ async fn start_engine(store: Backend, config: &Config) -> Result<Engine, Failure
             .expect("hexadecimal is within an id's letters"),
     };
     let instance = Instance { id, boot: chance.bits() };
-    let secret = Secret::agree(&store, chance).await.map_err(|error| {
-        Failure::failed(format!("the instances could not agree on a secret: {error}"))
-    })?;
-    Ok(Engine::start(store, instance, config.settings(), secret))
+    Engine::start(store, instance, config.settings(), secret)
 }
 
 /// An engine on the embedded store, for a scheduler inside another program: quick rather than stable.
 pub async fn start_embedded() -> Result<Engine, Failure> {
     let store = open_store("memory", redis::Options::default()).await?;
-    start_engine(store, &Config::preset(Profile::Fast)).await
+    Ok(start_engine(store, &Config::preset(Profile::Fast), Secret::random(Chance)))
 }
 
 /// Opens a store by its URL. The only place that opens a backend.

@@ -3,7 +3,7 @@
 //! - `options`: every option with its default, its bounds and its reason. All else follows from it:
 //!   the file that is read, the sample that is printed, the names in the environment.
 //! - `setting`: the kinds of values. `file`: TOML into values, each with its line.
-//! - `check`: what must fit together. `print`: the sample, and what is in force.
+//! - `older`: a file of the older scheduler, which is not read. `check`: what must fit together. `print`: the sample, and what is in force.
 //! - `reload`: what may change while it runs.
 //!
 //! What comes later wins: the profile's defaults, the file, `LINGUA_…`, the command line. A file
@@ -18,11 +18,13 @@
 mod options;
 mod setting;
 mod file;
+mod older;
 mod check;
 mod print;
 mod reload;
 
 pub(crate) use check::kid;
+pub(crate) use older::warn_of_older_file;
 pub(crate) use options::{Config, Limits, Profile};
 pub(crate) use print::{effective, sample};
 pub(crate) use reload::changes;
@@ -123,7 +125,12 @@ impl Asked {
         let mut wishes = Vec::new();
         if let Some(path) = &self.file {
             match read(path) {
-                Ok(text) => wishes = file::values(&text, path, &mut problems),
+                Ok(text) => {
+                    wishes = file::values(&text, path, &mut problems);
+                    problems.extend(older::hint(&text).map(|hint| {
+                        format!("{} is of the older scheduler: {hint}", path.display())
+                    }));
+                }
                 Err(problem) => problems.push(problem),
             }
         }

@@ -5,6 +5,7 @@ mod asyncapi;
 mod audio;
 mod board;
 mod dashboard;
+mod bodies;
 mod body;
 mod dispatch;
 mod edge;
@@ -17,6 +18,7 @@ mod languages;
 mod metrics;
 mod nodes;
 mod openapi;
+mod owner;
 mod pages;
 mod query;
 mod revocations;
@@ -37,6 +39,7 @@ use tokio::net::TcpListener;
 
 use crate::identity::{Gate, Role};
 use crate::peers::ask::Ask;
+use crate::tls::Trust;
 use board::Readers;
 use edge::Edge;
 pub(crate) use error::Refused;
@@ -55,6 +58,7 @@ fn routes() -> Vec<Route> {
         post("/v1/node/register", NODE, nodes::register),
         post("/v1/node/heartbeat", NODE, nodes::heartbeat),
         get("/v1/node/{id}/jobs", NODE, nodes::next),
+        get("/v1/node/{id}", NODE, owner::view),
         post("/v1/job/ack", NODE, jobs::ack),
         post("/v1/job/done", NODE, jobs::done),
         post("/v1/job/fail", NODE, jobs::fail),
@@ -86,7 +90,9 @@ fn routes() -> Vec<Route> {
         get("/compute-power", Who::Everybody, dashboard::root),
         get("/talk", Who::Everybody, talk::page),
         get("/talk/{*file}", Who::Everybody, talk::file),
-        get("/internal/v1/bodies/{names}", Who::Peers, crate::peers::bodies),
+        get("/node", Who::Everybody, owner::page),
+        get("/node/{file}", Who::Everybody, owner::file),
+        get("/internal/v1/bodies/{names}", Who::Peers, bodies::bodies),
         get("/internal/v1/sessions", Who::Peers, sessions::of_this_one),
         get("/internal/v1/jobs/{job_id}", Who::Peers, jobs::of_this_one),
         get("/ws/node", Who::Socket(Role::Node), crate::ws::node),
@@ -208,9 +214,10 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    pub(crate) fn new(engine: Engine, gate: Arc<Gate>) -> Self {
+    /// `peers` says how other instances are met.
+    pub(crate) fn new(engine: Engine, gate: Arc<Gate>, peers: Trust) -> Self {
         let nodes = HttpNodes::start(Arc::clone(&engine.nodes));
-        let (endpoints, readers, ask) = (Endpoints::new(), Readers::default(), Ask::new());
+        let (endpoints, readers, ask) = (Endpoints::new(), Readers::default(), Ask::new(peers));
         let listeners = Arc::new([]);
         Door { engine, gate, nodes, endpoints, readers, ask, tls: false, listeners }
     }

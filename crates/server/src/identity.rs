@@ -2,7 +2,7 @@
 //!
 //! - `keys`: the keys that tokens are signed with. `claims`: what a token says.
 //! - `gate`: whether it is good here and now. `sockets`: those who are inside, until it is not.
-//! - `browsers`: which web pages may call, and by which names.
+//! - `subjects`: how much one of them may ask for. `browsers`: which web pages may call, and by which names.
 //! - `mint`: making tokens, for `lingua token`.
 //!
 //! Without keys the gate is open: everybody is [`Caller::Anyone`] and may do everything, which is for
@@ -15,6 +15,7 @@ mod gate;
 mod browsers;
 mod revocations;
 mod sockets;
+mod subjects;
 mod mint;
 
 pub(crate) use claims::{Credential, Role};
@@ -23,6 +24,7 @@ pub(crate) use keys::Keys;
 pub(crate) use mint::{Wish, claims_of, make_key, mint};
 pub(crate) use revocations::{follow_revocations, of_tokens};
 pub(crate) use sockets::Pass;
+pub(crate) use subjects::{Seat, Subjects};
 
 use std::net::IpAddr;
 use std::sync::Arc;

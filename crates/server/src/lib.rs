@@ -1,7 +1,7 @@
 //! The scheduler of a real-time speech translation platform: the edge around the engine, and `serve`.
 //!
-//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`site`] (names of web pages and hosts), [`permissions`] (who can read its secrets), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`),
-//! [`listener`] with its [`workers`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
+//! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`site`] (names of web pages and hosts), [`permissions`] (who can read its secrets), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`), [`cluster_key`] (what instances share),
+//! [`listener`] with its [`workers`] and the budget of what is [`unfinished`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
 //! [`otlp`], [`telemetry`], and the commands [`token`], [`probe`] and [`operate`], which write with [`out`]. [`client`] is for programs that call a scheduler.
 //!
 //! It is a library, so that tests and the binary (`crates/lingua`) go through one door: [`serve`].
@@ -12,9 +12,11 @@ mod config;
 mod permissions;
 mod identity;
 mod app;
+mod cluster_key;
 mod tls;
 mod listener;
 mod workers;
+mod unfinished;
 mod http;
 mod ws;
 mod peers;
@@ -46,7 +48,9 @@ pub use crate::app::{open_store, start_embedded};
 pub use crate::cli::{Command, Failure, Serve};
 /// The calls by method and path, and who may make them.
 pub use crate::http::calls;
+use crate::peers::Peers;
 use crate::telemetry::LogFormat;
+use crate::tls::Trust;
 /// The description of both sockets.
 pub use crate::wire::asyncapi::document as asyncapi;
 use crate::workers::Places;
@@ -110,13 +114,14 @@ pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output
     let address = socket.local_addr().map(|address| format!("http://{address}"));
     if let Ok(address) = address
         && let Err(error) =
-            engine.join(&address, Arc::new(peers::Peers::new(tls::Trust::Nobody))).await
+            engine.join(&address, Arc::new(Peers::new(Trust::Nobody, engine.asker()))).await
     {
         tracing::warn!(%error, "this instance stays alone");
     }
     let listens = socket.local_addr().map(|address| address.ip());
     let gate = identity::Gate::open(listens.ok());
-    let door = http::Door::new(engine.clone(), gate).behind(&socket, &None, false);
+    let door = http::Door::new(engine.clone(), gate, Trust::Nobody);
+    let door = door.behind(&socket, &None, false);
     let limits = Arc::new(config::Config::preset(Default::default()).limits);
     let sockets = Sockets { public: socket, admin: None, tls: None, limits };
     serve_on(sockets, door, engine, &Places::here(), stop).await;
@@ -144,7 +149,8 @@ async fn serve_on(
 ) {
     let part = if admin.is_some() { http::Part::WithoutAdmin } else { http::Part::All };
     let public = http::router(door.clone(), part);
-    let terms = listener::Terms { metrics: engine.metrics(), limits, tls };
+    let unfinished = unfinished::Budget::new(&limits, engine.metrics());
+    let terms = listener::Terms { metrics: engine.metrics(), limits, unfinished, tls };
     let (ending, _) = watch::channel(false);
     let drained = async {
         stop.await;

@@ -2,7 +2,7 @@
 //!
 //! `axum::serve` sets no header timeout, so a peer that dribbles its headers would hold a socket for
 //! ever; and its graceful end knows nothing of sockets that were upgraded. hyper is set up here
-//! instead.
+//! instead, for HTTP/1.1 alone: HTTP/2 would need every one of these limits a second time.
 
 mod addresses;
 mod meter;
@@ -16,10 +16,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::{Extension, Router};
+use hyper::server::conn::http1::Builder;
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use lingua_engine::metrics::{Held, Metrics};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -30,6 +29,7 @@ use tower_layer::Layer;
 
 use crate::config::Limits;
 use crate::tls::{Certified, Tls};
+use crate::unfinished::{Account, Budget};
 use crate::workers::Places;
 use addresses::{Addresses, Seat};
 use meter::{Allowance, Metered, Written};
@@ -39,6 +39,10 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// After a failed accept, mostly for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Of one connection, for headers and pieces of bodies on their way. A token and the headers of any
+/// browser fit several times.
+const HTTP_BUFFER: usize = 32 << 10;
 
 /// What a connection knows of itself. Every request brings it along; a socket keeps it for its
 /// life, and with it its place among the connections.
@@ -54,6 +58,7 @@ pub(crate) struct Peer {
     pub(crate) certified: Option<Arc<Certified>>,
     written: Written,
     allowance: Allowance,
+    unfinished: Arc<Budget>,
     _place: Arc<(OwnedSemaphorePermit, Seat, Held)>,
 }
 
@@ -72,12 +77,19 @@ impl Peer {
     pub(crate) fn is_known(&self) {
         self.allowance.all();
     }
+
+    /// What it begins to send and has not ended counts here.
+    pub(crate) fn account(&self) -> Account {
+        self.unfinished.account(self.address)
+    }
 }
 
 /// What holds for every connection.
 pub(crate) struct Terms<'a> {
     pub(crate) metrics: &'a Metrics,
     pub(crate) limits: Arc<Limits>,
+    /// Of bytes that are not yet a message, on all listeners together.
+    pub(crate) unfinished: Arc<Budget>,
     /// Spoken, if there is a certificate.
     pub(crate) tls: Option<Arc<Tls>>,
 }
@@ -91,13 +103,8 @@ pub(crate) async fn serve(
     places: &Places,
     stop: impl Future<Output = ()>,
 ) {
-    let mut builder = Builder::new(TokioExecutor::new());
-    // hyper has one time for all requests of a connection; `converse` has another for the first.
-    let idle_timeout = Duration::from_millis(terms.limits.idle_timeout_ms);
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(idle_timeout);
     let seats = Arc::new(Semaphore::new(terms.limits.connections));
     let addresses = Addresses::new(terms.limits.connections_per_address);
-    let graceful = GracefulShutdown::new();
     let (end, ending) = watch::channel(false);
     tokio::pin!(stop);
     loop {
@@ -127,45 +134,24 @@ pub(crate) async fn serve(
             tracing::debug!(%error, "a connection broke as it began");
             continue;
         }
-        let place = Arc::new((place, seat, terms.metrics.connection()));
-        let (written, allowance) = (Written::default(), Allowance::default());
-        let mut peer = Peer {
+        let peer = Peer {
             ending: ending.clone(),
             address,
             limits: Arc::clone(&terms.limits),
             certified: None,
-            written: written.clone(),
-            allowance: allowance.clone(),
-            _place: place,
+            written: Written::default(),
+            allowance: Allowance::default(),
+            unfinished: Arc::clone(&terms.unfinished),
+            _place: Arc::new((place, seat, terms.metrics.connection())),
         };
         let (router, tls) = (router.clone(), terms.tls.clone());
-        let (builder, watcher) = (builder.clone(), graceful.watcher());
-        let connection = async move |stream: TcpStream| {
-            let stream = Metered::new(stream, written, allowance);
-            let Some(tls) = tls else {
-                return converse(stream, peer, router, builder, watcher).await;
-            };
-            let mut ending = peer.ending.clone();
-            // On its own task, so that who is slow delays nobody else.
-            let agreed = tokio::select! {
-                agreed = tls::agree(&tls, stream) => agreed,
-                _ = ending.wait_for(|ending| *ending) => return,
-            };
-            match agreed {
-                Ok((stream, certified)) => {
-                    peer.certified = certified;
-                    converse(stream, peer, router, builder, watcher).await;
-                }
-                Err(reason) => tracing::debug!(%address, reason, "a connection was not agreed on"),
-            }
-        };
         if places.is_single() {
-            tokio::spawn(connection(stream));
+            tokio::spawn(connection(stream, peer, router, tls));
         } else if let Ok(stream) = stream.into_std() {
             // Registered anew with the runtime of its own thread.
             places.next().spawn(async move {
                 match TcpStream::from_std(stream) {
-                    Ok(stream) => connection(stream).await,
+                    Ok(stream) => connection(stream, peer, router, tls).await,
                     Err(error) => tracing::warn!(%error, "a connection was not taken over"),
                 }
             });
@@ -173,9 +159,29 @@ pub(crate) async fn serve(
     }
     drop((socket, ending));
     end.send_replace(true);
-    let ended = futures_util::future::join(graceful.shutdown(), end.closed());
-    if timeout(GRACE, ended).await.is_err() {
+    if timeout(GRACE, end.closed()).await.is_err() {
         tracing::warn!("requests or sockets were still under way at the end");
+    }
+}
+
+/// One connection, from its first byte on.
+async fn connection(stream: TcpStream, mut peer: Peer, router: Router, tls: Option<Arc<Tls>>) {
+    let stream = Metered::new(stream, peer.written.clone(), peer.allowance.clone());
+    let Some(tls) = tls else { return converse(stream, peer, router).await };
+    let mut ending = peer.ending.clone();
+    // On its own task, so that who is slow delays nobody else.
+    let agreed = tokio::select! {
+        agreed = tls::agree(&tls, stream) => agreed,
+        _ = ending.wait_for(|ending| *ending) => return,
+    };
+    match agreed {
+        Ok((stream, certified)) => {
+            peer.certified = certified;
+            converse(stream, peer, router).await;
+        }
+        Err(reason) => {
+            tracing::debug!(address = %peer.address, reason, "a connection was not agreed on");
+        }
     }
 }
 
@@ -184,10 +190,13 @@ async fn converse(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     peer: Peer,
     router: Router,
-    builder: Builder<TokioExecutor>,
-    watcher: Watcher,
 ) {
     let first_request = Duration::from_millis(peer.limits.header_timeout_ms);
+    // hyper has one time for all requests of a connection; below there is another for the first.
+    let next_request = Duration::from_millis(peer.limits.idle_timeout_ms);
+    let mut builder = Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(next_request).max_buf_size(HTTP_BUFFER);
+    let mut ending = peer.ending.clone();
     let answers = TowerToHyperService::new(Extension(peer).layer(router));
     let begun = Arc::new(AtomicBool::new(false));
     let service = service_fn({
@@ -197,14 +206,22 @@ async fn converse(
             answers.call(request)
         }
     });
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    let mut connection = pin!(watcher.watch(connection.into_owned()));
-    let ended = match timeout(first_request, &mut connection).await {
+    let mut connection =
+        pin!(builder.serve_connection(TokioIo::new(stream), service).with_upgrades());
+    let mut answered = pin!(async {
+        tokio::select! {
+            ended = &mut connection => return ended,
+            _ = ending.wait_for(|ending| *ending) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        connection.await
+    });
+    let ended = match timeout(first_request, &mut answered).await {
         Ok(ended) => ended,
-        Err(_) if begun.load(Ordering::Relaxed) => connection.await,
+        Err(_) if begun.load(Ordering::Relaxed) => answered.await,
         Err(_) => return tracing::debug!("a connection asked for nothing in time"),
     };
     if let Err(error) = ended {
-        tracing::debug!(error, "a connection ended early");
+        tracing::debug!(%error, "a connection ended early");
     }
 }

@@ -1,6 +1,6 @@
-//! Speech and results from one instance to another, directly: asked for by names that only the two
-//! know, several in one request when there are several to ask for. [`mod@ask`]: what people want to see
-//! of other instances.
+//! What people said and nodes answered, from one instance to another, directly: asked for by names that
+//! the two know and signed with the key that only instances have, several in one request when there are
+//! several to ask for. [`mod@ask`]: what people want to see of other instances.
 
 pub(crate) mod ask;
 
@@ -10,8 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
-use axum::http::{Request, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full, Limited};
@@ -19,6 +18,8 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use lingua_engine::Engine;
 use lingua_engine::cluster::bodies::Fetch;
+use lingua_engine::cluster::question::Asker;
+use lingua_store::Instance;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
@@ -43,10 +44,21 @@ const LINE: usize = 4_096;
 /// Stands for the length of a body that is not there.
 const MISSING: u32 = u32::MAX;
 
+/// Carries the mark of the instance that asks.
+const MARK: HeaderName = HeaderName::from_static("x-lingua-instance");
+
 /// Fetches bodies from other instances.
 pub(crate) struct Peers {
     client: Client<Connector, Full<Bytes>>,
-    lines: Mutex<HashMap<String, mpsc::Sender<Wanted>>>,
+    asker: Asker,
+    lines: Mutex<HashMap<Place, mpsc::Sender<Wanted>>>,
+}
+
+/// An instance and where it is.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Place {
+    instance: Instance,
+    address: String,
 }
 
 struct Wanted {
@@ -55,24 +67,25 @@ struct Wanted {
 }
 
 impl Peers {
-    pub(crate) fn new(trust: Trust) -> Self {
+    pub(crate) fn new(trust: Trust, asker: Asker) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_max_idle_per_host(AT_ONCE)
             .build(Connector::new(trust, LIMIT));
-        Peers { client, lines: Mutex::default() }
+        Peers { client, asker, lines: Mutex::default() }
     }
 
     /// Where wishes for bodies of this instance gather.
-    fn line(&self, address: &str) -> mpsc::Sender<Wanted> {
+    fn line(&self, place: Place) -> mpsc::Sender<Wanted> {
         let mut lines = self.lines.lock();
-        if let Some(line) = lines.get(address).filter(|line| !line.is_closed()) {
+        if let Some(line) = lines.get(&place).filter(|line| !line.is_closed()) {
             return line.clone();
         }
         // Instances come and go; of those that went nothing is kept.
         lines.retain(|_, line| !line.is_closed());
         let (sender, wanted) = mpsc::channel(LINE);
-        lines.insert(address.to_owned(), sender.clone());
-        tokio::spawn(gather(self.client.clone(), address.to_owned(), wanted));
+        lines.insert(place.clone(), sender.clone());
+        let asking = Asking { client: self.client.clone(), asker: self.asker.clone(), place };
+        tokio::spawn(gather(Arc::new(asking), wanted));
         sender
     }
 }
@@ -80,10 +93,11 @@ impl Peers {
 impl Fetch for Peers {
     fn fetch(
         &self,
+        from: Instance,
         address: String,
         name: String,
     ) -> Pin<Box<dyn Future<Output = Result<Bytes, String>> + Send>> {
-        let line = self.line(&address);
+        let line = self.line(Place { instance: from, address });
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
             line.try_send(Wanted { name, answer }).map_err(|_| "too much is asked for at once")?;
@@ -95,11 +109,14 @@ impl Fetch for Peers {
 /// An instance of which nothing was wanted for so long may be gone.
 const IDLE: Duration = Duration::from_secs(60);
 
-async fn gather(
+/// What it takes to ask one instance.
+struct Asking {
     client: Client<Connector, Full<Bytes>>,
-    address: String,
-    mut wanted: mpsc::Receiver<Wanted>,
-) {
+    asker: Asker,
+    place: Place,
+}
+
+async fn gather(asking: Arc<Asking>, mut wanted: mpsc::Receiver<Wanted>) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -113,9 +130,9 @@ async fn gather(
                 continue;
             }
         }
-        let (client, address) = (client.clone(), address.clone());
+        let asking = Arc::clone(&asking);
         tokio::spawn(async move {
-            let asked = timeout(LIMIT, ask(&client, &address, &batch)).await;
+            let asked = timeout(LIMIT, asking.ask(&batch)).await;
             let answers = asked.unwrap_or_else(|_| Err("it took too long".to_owned()));
             drop(place);
             match answers {
@@ -134,25 +151,27 @@ async fn gather(
     }
 }
 
-/// Asks for several bodies; `None` for one that is not there.
-async fn ask(
-    client: &Client<Connector, Full<Bytes>>,
-    address: &str,
-    batch: &[Wanted],
-) -> Result<Vec<Option<Bytes>>, String> {
-    let names: Vec<&str> = batch.iter().map(|wanted| wanted.name.as_str()).collect();
-    let uri: Uri = format!("{address}/internal/v1/bodies/{}", names.join(","))
-        .parse()
-        .map_err(|error| format!("{address} is no address: {error}"))?;
-    let mut request = Request::new(Full::default());
-    *request.uri_mut() = uri;
-    let answer = client.request(request).await.map_err(|error| whole(&error))?;
-    if answer.status() != StatusCode::OK {
-        return Err(format!("it answered {}", answer.status()));
+impl Asking {
+    /// Asks for several bodies; `None` for one that is not there.
+    async fn ask(&self, batch: &[Wanted]) -> Result<Vec<Option<Bytes>>, String> {
+        let Place { instance, address } = &self.place;
+        let names: Vec<&str> = batch.iter().map(|wanted| wanted.name.as_str()).collect();
+        let path = format!("/internal/v1/bodies/{}", names.join(","));
+        let uri: Uri = format!("{address}{path}")
+            .parse()
+            .map_err(|error| format!("{address} is no address: {error}"))?;
+        let mut request = Request::new(Full::default());
+        *request.uri_mut() = uri;
+        let mark = HeaderValue::try_from(self.asker.mark(instance, &path));
+        request.headers_mut().insert(MARK, mark.expect("hexadecimal"));
+        let answer = self.client.request(request).await.map_err(|error| whole(&error))?;
+        if answer.status() != StatusCode::OK {
+            return Err(format!("it answered {}", answer.status()));
+        }
+        let body = Limited::new(answer.into_body(), BATCH * MAX_BODY).collect().await;
+        let body = body.map_err(|error| error.to_string())?.to_bytes();
+        split(body, batch.len()).ok_or_else(|| "its answer cannot be read".to_owned())
     }
-    let body = Limited::new(answer.into_body(), BATCH * MAX_BODY).collect().await;
-    let body = body.map_err(|error| error.to_string())?.to_bytes();
-    split(body, batch.len()).ok_or_else(|| "its answer cannot be read".to_owned())
 }
 
 /// Takes an answer apart: each body behind its length.
@@ -173,8 +192,14 @@ fn split(mut answer: Bytes, count: usize) -> Option<Vec<Option<Bytes>>> {
     answer.is_empty().then_some(bodies)
 }
 
-/// `/internal/v1/bodies/{names}`: the bodies of these names, one after the other.
-pub(crate) async fn bodies(State(engine): State<Engine>, Path(names): Path<String>) -> Response {
+/// Whether another instance asks this one for bodies.
+pub(crate) fn asks_for_bodies(engine: &Engine, headers: &HeaderMap, uri: &Uri) -> bool {
+    let mark = headers.get(MARK).map(|mark| mark.to_str().unwrap_or_default());
+    engine.is_for_peers(uri.path(), mark)
+}
+
+/// The bodies of these names, one after the other.
+pub(crate) fn bodies(engine: &Engine, names: &str) -> Response {
     let names: Vec<&str> = names.split(',').take(BATCH + 1).collect();
     if names.len() > BATCH {
         return StatusCode::BAD_REQUEST.into_response();

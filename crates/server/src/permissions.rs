@@ -8,7 +8,11 @@ use crate::config::Config;
 
 /// Warns of every file of the configuration with a key or a password in it that others can read.
 pub(crate) fn warn_of_open_files(config: &Config) {
-    let secrets = [("tls.key_file", &config.tls.key_file), ("store_file", &config.main.store_file)];
+    let secrets = [
+        ("tls.key_file", &config.tls.key_file),
+        ("store_file", &config.main.store_file),
+        ("cluster.key_file", &config.cluster.key_file),
+    ];
     for (option, path) in secrets {
         if let Some(path) = path {
             warn_if_open(option, path);

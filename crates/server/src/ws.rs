@@ -2,29 +2,35 @@
 //!
 //! - `node_socket`: the conversation with one node. `session_socket`: the line of one client.
 //! - `outbound`: one connection, read and written in batches.
+//! - `upgrade`: how a request becomes a socket. `socket`: the protocol, by the library.
+//! - `inbound`, with `frames`: what comes in, and what it costs before a message is whole.
 //! - `limits`: how much a peer may say, and how much nonsense.
 
+mod frames;
+mod inbound;
 mod limits;
 mod node_socket;
 mod outbound;
 mod session_socket;
+mod socket;
+mod upgrade;
 
 use std::sync::Arc;
 
-use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Extension, State};
-use axum::response::{IntoResponse, Response};
-use axum::{Json, http::StatusCode};
+use axum::response::Response;
 use lingua_core::outcome::Code;
 use lingua_engine::Engine;
 use lingua_engine::job::Refusal;
-use serde_json::json;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use crate::audit::Outcome;
 use crate::http::guard::Shown;
-use crate::identity::{Caller, Gate, Pass, Role};
+use crate::identity::{Caller, Gate, Pass, Role, Seat};
 use crate::listener::Peer;
+use inbound::Inbound;
+use socket::Socket;
+use upgrade::Upgrade;
 
 /// Read from the socket at once. The library clears the whole buffer before every read and keeps it
 /// while the socket is idle, so that a larger one costs processor and memory on every connection.
@@ -42,48 +48,48 @@ const STRANGERS_BYTES: u64 = 256 << 10;
 
 /// `/ws/node`
 pub(crate) async fn node(
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    upgrade: Upgrade,
     State(engine): State<Engine>,
     State(gate): State<Arc<Gate>>,
     Extension(peer): Extension<Peer>,
     Extension(shown): Extension<Shown>,
 ) -> Response {
-    let upgrade = match upgrade {
-        Ok(upgrade) => upgrade,
-        Err(rejection) => return not_a_socket(&rejection),
-    };
-    let visitor = Visitor { pass: Pass::of_node(gate, &peer), shown };
+    let visitor = Visitor { pass: Pass::of_node(gate, &peer), shown, seat: None };
     peer.is_stranger(STRANGERS_BYTES);
-    upgrade
-        .max_message_size(peer.limits.node_message_bytes)
-        .max_frame_size(peer.limits.node_message_bytes)
-        .read_buffer_size(READ_BUFFER)
-        .write_buffer_size(WRITE_BUFFER)
-        .max_write_buffer_size(MAX_WRITE_BUFFER)
-        .on_upgrade(move |socket| node_socket::serve(socket, engine, peer, visitor))
+    upgrade.agree(move |stream| {
+        let most = peer.limits.node_message_bytes;
+        let stream = Inbound::new(stream, peer.account(), most);
+        let socket = Socket::new(stream, config(most, WRITE_BUFFER));
+        node_socket::serve(socket, engine, peer, visitor)
+    })
 }
 
 /// `/ws/session`
 pub(crate) async fn session(
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    upgrade: Upgrade,
     State(engine): State<Engine>,
     State(gate): State<Arc<Gate>>,
     Extension(peer): Extension<Peer>,
     Extension(shown): Extension<Shown>,
 ) -> Response {
-    let upgrade = match upgrade {
-        Ok(upgrade) => upgrade,
-        Err(rejection) => return not_a_socket(&rejection),
-    };
-    let visitor = Visitor { pass: Pass::none(gate, peer.address), shown };
+    let visitor = Visitor { pass: Pass::none(gate, peer.address), shown, seat: None };
     peer.is_stranger(STRANGERS_BYTES);
-    upgrade
-        .max_message_size(peer.limits.session_message_bytes)
-        .max_frame_size(peer.limits.session_message_bytes)
+    upgrade.agree(move |stream| {
+        let most = peer.limits.session_message_bytes;
+        let stream = Inbound::new(stream, peer.account(), most);
+        let socket = Socket::new(stream, config(most, 0));
+        session_socket::serve(socket, engine, peer, visitor)
+    })
+}
+
+/// How the library reads and writes.
+fn config(max_message: usize, write_buffer: usize) -> WebSocketConfig {
+    WebSocketConfig::default()
+        .max_message_size(Some(max_message))
+        .max_frame_size(Some(max_message))
         .read_buffer_size(READ_BUFFER)
-        .write_buffer_size(0)
+        .write_buffer_size(write_buffer)
         .max_write_buffer_size(MAX_WRITE_BUFFER)
-        .on_upgrade(move |socket| session_socket::serve(socket, engine, peer, visitor))
 }
 
 /// Who is at the other end, as far as is known.
@@ -91,6 +97,8 @@ struct Visitor {
     pass: Pass,
     /// A token that came with the request.
     shown: Shown,
+    /// One of the sessions that its subject may have.
+    seat: Option<Seat>,
 }
 
 impl Visitor {
@@ -104,6 +112,14 @@ impl Visitor {
             audit.socket(&shown, address, role.as_str(), Err(refusal));
         }
         entered
+    }
+
+    /// Takes one of the sessions that the subject may have.
+    fn sit_down(&mut self, most: usize) -> Result<(), Refusal> {
+        if let Caller::Known(known) = self.pass.caller() {
+            self.seat = Some(self.pass.gate().subjects.seat(known, most)?);
+        }
+        Ok(())
     }
 
     fn may_be(&self, role: Role) -> Result<(), Refusal> {
@@ -121,10 +137,4 @@ impl Visitor {
         let audit = self.pass.gate().audit();
         audit.socket(self.pass.caller(), self.pass.address(), role.as_str(), outcome);
     }
-}
-
-fn not_a_socket(rejection: &WebSocketUpgradeRejection) -> Response {
-    let detail = format!("this is a WebSocket: {}", rejection.body_text());
-    let body = Json(json!({ "error": Code::InvalidMessage.as_str(), "detail": detail }));
-    (StatusCode::BAD_REQUEST, body).into_response()
 }

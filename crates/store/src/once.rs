@@ -21,12 +21,6 @@ pub trait OnceWindow: Send + Sync {
     /// window). An event that does not fit is not counted.
     async fn take(&self, name: &Name, rate: Rate) -> Result<Take>;
 
-    /// The least of all values that were proposed under this name, by their letters: everybody is told
-    /// the same once the least was proposed, for as long as somebody asks within `keep_for` of the
-    /// last question. What a store lost is agreed on anew; who proposes again what was agreed on
-    /// before, and it is the least, brings it back.
-    async fn agree(&self, name: &Name, proposal: &Agreed, keep_for: Duration) -> Result<Agreed>;
-
     /// Puts a mark on a list that all instances read, for so long; a mark that is there stays for the
     /// longer of the two. `false` if [`MAX_MARKS`] are there.
     async fn mark(&self, mark: &Name, keep_for: Duration) -> Result<bool>;
@@ -67,33 +61,6 @@ impl Name {
     /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-/// Something to agree on: 1 to 200 printable ASCII characters. It may be a secret, so it is not shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Agreed(String);
-
-impl Agreed {
-    /// Checks the text.
-    pub fn new(text: impl Into<String>) -> Result<Self> {
-        let text = text.into();
-        let printable = text.chars().all(|c| c.is_ascii_graphic());
-        if text.is_empty() || text.len() > MAX_NAME_CHARS || !printable {
-            return Err(Error::Invalid("what is agreed on is 1 to 200 printable ASCII characters"));
-        }
-        Ok(Agreed(text))
-    }
-
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::fmt::Debug for Agreed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Agreed(..)")
     }
 }
 

@@ -3,12 +3,14 @@
 ``Node`` keeps the connection, the heartbeats, the slots, the deadlines and the results; a worker is
 ``async def handle(job: Job) -> Result``. In reading order: ``job`` is what a worker sees, ``node`` the life of
 a node, ``link`` one connection, ``work`` the jobs that run and the results that nobody has confirmed, ``wire``
-the messages, ``pauses`` how long it waits before it comes back and how much it says, ``threads`` the way for
-workers that block.
+the messages, ``pauses`` how long it waits before it comes back and how much it says, ``activity`` which lines it
+logs, ``threads`` the way for workers that block, ``machine`` what the machine has, ``check`` the command
+``lingua-node check``.
 """
 
 from .job import Busy, Job, JobFailed, MissingModel, Result
 from .link import Refused
+from .machine import hardware
 from .node import Node, Stats
 from .threads import in_thread
 from .wire import Languages
@@ -23,6 +25,7 @@ __all__ = [
     "Refused",
     "Result",
     "Stats",
+    "hardware",
     "in_thread",
 ]
 __version__ = "0.1.0"

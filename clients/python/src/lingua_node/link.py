@@ -54,10 +54,11 @@ class Lost(Exception):  # noqa: N818
         self.retry_after = retry_after
 
 
-class _Connect(connect):
+class Connect(connect):
     """Follows no redirect: the token is for this scheduler alone."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
+        """No redirect is followed."""
         return exc
 
 
@@ -79,7 +80,7 @@ class Link:
         """Connects; :class:`Refused` or :class:`Lost` if that does not work."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
-            socket = await _Connect(
+            socket = await Connect(
                 url,
                 additional_headers=headers,
                 open_timeout=OPEN_TIMEOUT,

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from . import wire
+from .activity import Losses
 from .job import Job, Result
 from .link import Link, Lost, Refused
 from .pauses import Pauses
@@ -34,6 +35,12 @@ TOKEN_REFUSALS = frozenset({"UNAUTHORIZED", "FORBIDDEN", "CLOSED_1008"})
 
 MAX_REFUSALS = 5
 """Newer tokens that are refused one after the other, before the node believes it."""
+
+EXIT_CUT_OFF = 1
+"""The exit code of :meth:`Node.run` if jobs had to be cut off."""
+
+EXIT_REFUSED = 3
+"""The exit code of :meth:`Node.run` if the scheduler refuses the node: starting it again would not help."""
 
 STOOD_STILL = 1.0
 """A timer that is so many seconds late says that the process itself stood still, and has not listened yet."""
@@ -124,15 +131,24 @@ class Node:
         self._stop = asyncio.Event()
         self._register_again = True
         self._beat_at_ms = 0
+        self._losses = Losses()
 
     def run(self) -> None:
         """Serves until SIGTERM or SIGINT, then ends the jobs that run; the second signal ends them at once.
 
-        Leaves the process with code 1 if jobs had to be cut off, and with :class:`Refused` if the scheduler does
-        not want the node.
+        Says on stderr what it does, unless the program has set up ``logging``. Leaves the process with code 1 if
+        jobs had to be cut off, and with code 3 and one line if the scheduler refuses the node.
         """
-        if not asyncio.run(self.serve(signals=True)):
-            sys.exit(1)
+        if instead_of_running is not None:
+            instead_of_running(self)
+        log_to_stderr()
+        try:
+            ended = asyncio.run(self.serve(signals=True))
+        except Refused as refused:
+            log.error("the scheduler refuses this node: %s", refused)
+            sys.exit(EXIT_REFUSED)
+        if not ended:
+            sys.exit(EXIT_CUT_OFF)
 
     def _signalled(self) -> None:
         if self._drain.is_set():
@@ -143,7 +159,7 @@ class Node:
     def drain(self) -> None:
         """Takes no new jobs, ends those that run, sees their results confirmed, and lets :meth:`serve` return."""
         if not self._drain.is_set():
-            log.info("the node drains")
+            log.info("draining: no new jobs, those that run end")
             self._drain.set()
 
     def stop(self) -> None:
@@ -183,6 +199,7 @@ class Node:
         self._work = work = Work(self._handle, self._identity.slots)
         over = asyncio.create_task(self._over(work))
         pauses = Pauses()
+        self._losses = Losses()
         try:
             while not over.done():
                 began = time.monotonic()
@@ -193,7 +210,7 @@ class Node:
                         pauses.reset()
                     # What the scheduler says is the least; spread out, since it says so to many.
                     pause = max(pauses.next(), (lost.retry_after or 0.0) * random.uniform(1.0, 1.2))  # noqa: S311
-                    log.info("%s; trying again in %.1f s", lost, pause)
+                    said(self._losses.lost(time.monotonic(), str(lost), pause))
                     await self._until(over, asyncio.sleep(pause))
             return not work.running and not work.kept
         finally:
@@ -245,15 +262,16 @@ class Node:
         """The newest token."""
         try:
             return self._newest_token() or None
-        except Exception:
+        except Exception as error:
             # Where it comes from may be away for a moment; the scheduler decides whether the last one still does.
-            log.exception("no newer token")
+            log.warning("no newer token (%s)", type(error).__name__)
             return self._shown
 
     async def _connection(self, work: Work, over: asyncio.Task[None]) -> None:
         """One connection from its opening to its end."""
         self._shown = self._token()
         link = await Link.open(self._url, self._shown)
+        log.info("connected to %s", urlsplit(self._url).netloc)
         tasks: list[asyncio.Task[None]] = []
         try:
             answer = await link.register(self._registration(work))
@@ -262,7 +280,11 @@ class Node:
             interval = self._heartbeat_s or (told / 1000 if isinstance(told, (int, float)) and told > 0 else HEARTBEAT)
             self._connections += 1
             self._refusals = 0
-            log.info("node %s is registered", self.node_id)
+            said(self._losses.found(time.monotonic()))
+            slots, served = self._identity.slots, self._identity.languages.describe()
+            log.info("registered as %s: %d slots, %s", self.node_id, slots, served)
+            if not work.running:
+                log.info("waiting for jobs")
             tasks = [
                 asyncio.create_task(link.write()),
                 asyncio.create_task(self._listen(link, work)),
@@ -305,6 +327,7 @@ class Node:
                 self._beat_at_ms = wire.epoch_ms()
                 link.say(wire.heartbeat(self.node_id or "", work.listed(), self._health(), self._measured()))
                 work.beat()
+                said(work.activity.looked(time.monotonic(), work.running))
                 self._register_again = True
                 # Nodes that were started together do not report together for ever; a drain is told at once.
                 pause = interval * random.uniform(0.9, 1.0)  # noqa: S311
@@ -375,6 +398,8 @@ class Node:
             # Its clock was read somewhere between the heartbeat and the answer.
             here = (self._beat_at_ms + wire.epoch_ms()) // 2
             work.clock_ahead_ms = wire.whole_of(message, "server_time_ms", here) - here
+            if not self._drain.is_set():
+                said(work.activity.told(wire.texts_of(message, "why_idle")))
         elif kind == "auth_ack":
             log.info("the scheduler took a newer token")
         elif kind == "node_control":
@@ -394,6 +419,27 @@ class Node:
                 self._on_control(command, reason if isinstance(reason, str) else None)
             except Exception:
                 log.exception("on_control raised")
+
+
+def said(line: str | None) -> None:
+    """Says a line, if there is one."""
+    if line is not None:
+        log.info("%s", line)
+
+
+def log_to_stderr() -> None:
+    """One line for each thing that happens, unless the program itself has set up logging."""
+    if log.hasHandlers():
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.INFO)
+
+
+instead_of_running: Callable[[Node], None] | None = None
+"""Set by ``lingua-node check``, which looks at the node of a script and does not run it."""
 
 
 def token_source(token: str | Callable[[], str | None] | None) -> Callable[[], str | None]:

@@ -56,6 +56,14 @@ class Languages:
         if isinstance(self.nmt_pairs, str) and self.nmt_pairs != "any":
             raise ValueError('nmt_pairs: a list of pairs, or "any"')
 
+    def describe(self) -> str:
+        """The directions, for people: the first eight."""
+        if isinstance(self.nmt_pairs, str):
+            return f"from {', '.join(self.asr) or 'nothing'} into any language"
+        pairs = [f"{src}->{tgt}" for src, tgt in self.nmt_pairs]
+        more = f" and {len(pairs) - 8} more" if len(pairs) > 8 else ""
+        return ", ".join(pairs[:8]) + more or "no directions"
+
     def to_json(self) -> dict[str, Any]:
         """As ``language_capabilities``."""
         pairs = self.nmt_pairs if isinstance(self.nmt_pairs, str) else [list(pair) for pair in self.nmt_pairs]
@@ -202,6 +210,16 @@ def whole_of(message: Mapping[str, Any], name: str, default: int | None = None) 
     if default is not None and value is None:
         return default
     raise Invalid(f"{name}: not a number")
+
+
+def texts_of(message: Mapping[str, Any], name: str) -> list[str]:
+    """A field that is a list of texts; empty if it is not there."""
+    value = message.get(name)
+    if value is None:
+        return []
+    if isinstance(value, list) and all(isinstance(text, str) for text in value):
+        return value
+    raise Invalid(f"{name}: not a list of texts")
 
 
 def job_of(message: Mapping[str, Any], audio: bytes) -> Job:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import wire
+from .activity import Activity
 from .job import Busy, Job, JobFailed, MissingModel, Result
 from .link import Link
 from .pauses import Pace
@@ -87,6 +88,7 @@ class Work:
         self._link: Link | None = None
         self._beats = 0
         self._pace = Pace(WORDS_A_SECOND)
+        self.activity = Activity(time.monotonic())
         self.moved = asyncio.Event()
         """Set whenever a job or a kept result goes."""
 
@@ -152,6 +154,9 @@ class Work:
             running.timer = loop.call_later(max(left, 0), self._expire, key)
         self._running[key] = running
         self._say(wire.about("job_ack", head))
+        line = self.activity.began(running.began, f"{job.src_lang} into {job.tgt_lang}")
+        if line is not None:
+            log.info("%s", line)
         running.task = loop.create_task(self._run(key, running), name=f"job {job.id}")
 
     def _again(self, key: Key, head: dict[str, Any]) -> None:
@@ -211,6 +216,7 @@ class Work:
             log.error("job %s: the result cannot be sent: %s", job.id, error)
             return self._failure(running, "PROCESSING_ERROR", f"the result cannot be sent: {error}")
         self.counters.done += 1
+        self.activity.ended(time.monotonic(), ok=True)
         return message
 
     def _raised(self, running: _Running, error: Exception) -> str | None:
@@ -223,6 +229,8 @@ class Work:
             self._reject(running.head, "MODEL_NOT_AVAILABLE", said)
             return None
         if isinstance(error, JobFailed):
+            # Not its message: that is for the caller, and may hold what was said.
+            log.warning("job %s failed: %s", running.job.id, error.code)
             try:
                 return self._failure(running, error.code, error.message, error.details)
             except wire.Invalid:
@@ -235,6 +243,7 @@ class Work:
         fields = wire.failure_fields(running.job, code, message, _took(running), details)
         text = wire.about("job_result", running.head, fields)
         self.counters.failed += 1
+        self.activity.ended(time.monotonic(), ok=False)
         return text
 
     def _reject(self, head: dict[str, Any], reason: str, details: Mapping[str, Any] | None = None) -> None:

@@ -281,3 +281,41 @@ impl<R: Clone> Session<R> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eligibility::Route;
+    use crate::lang::Lang;
+    use crate::session::{Event, Settings};
+    use crate::time::Moment;
+
+    /// What is cut by pieces of so many seconds, in seconds.
+    fn cuts(seconds: &[u64]) -> Vec<(u64, CutReason)> {
+        let route = Route::Directed(Lang::new("en").unwrap(), Lang::new("zh").unwrap());
+        let (routes, now) = (Routes::one(route), Moment::from_millis(0));
+        let mut session: Session<()> =
+            Session::new(Settings::default(), 1, routes, [0; 16], now).unwrap();
+        let mut cuts = Vec::new();
+        for (seq, seconds) in (0..).zip(seconds) {
+            let (bytes, duration) = (Bytes::from_static(b"x"), Duration::from_secs(*seconds));
+            let piece = Event::Audio { seq, bytes, duration, is_final: false };
+            cuts.extend(session.on_event(now, piece).into_iter().filter_map(
+                |effect| match effect {
+                    Effect::Dispatch(cut) => Some((cut.duration.as_secs(), cut.reason)),
+                    _ => None,
+                },
+            ));
+        }
+        cuts
+    }
+
+    #[test]
+    fn the_piece_that_passes_the_limit_is_in_the_part_that_it_ends() {
+        let long = CutReason::MaxDuration;
+        assert_eq!(cuts(&[3, 3, 3, 3, 3]), [(12, long)]);
+        assert_eq!(cuts(&[5, 5, 9]), [(10, long)]);
+        // A long piece does not make more of an utterance than any may be.
+        assert_eq!(cuts(&[9, 25]), [(9, long), (25, long)]);
+    }
+}

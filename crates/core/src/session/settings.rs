@@ -27,7 +27,8 @@ const TTS_HOLD_MS: RangeInclusive<u64> = 0..=120_000;
 pub struct Settings {
     /// Time without a piece of speech that ends an utterance; 200 ms to 30 s.
     pub pause: Duration,
-    /// Speech after which an utterance is cut and its turn goes on; 1 to 30 s.
+    /// Speech after which an utterance is cut and its turn goes on, behind the piece that reaches it;
+    /// 1 to 30 s.
     pub max_utterance: Duration,
     /// Bytes after which it is cut; at most 16 MiB.
     pub max_utterance_bytes: usize,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::settings::{MAX_LANES, Settings};
+use super::settings::{MAX_LANES, MAX_UTTERANCE, Settings};
 use crate::eligibility::Route;
 use crate::ids::{TurnId, base32};
 use crate::time::Moment;
@@ -199,7 +199,7 @@ impl Buffer {
             None
         } else if self.bytes() + bytes > settings.max_utterance_bytes {
             Some(CutReason::MaxBytes)
-        } else if self.duration.saturating_add(speech) > settings.max_utterance {
+        } else if self.duration.saturating_add(speech) > MAX_UTTERANCE {
             Some(CutReason::MaxDuration)
         } else {
             None

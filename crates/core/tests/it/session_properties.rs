@@ -30,6 +30,14 @@ fn settings(kept: usize) -> Settings {
     }
 }
 
+/// How long the piece is that just came, if these words end with it.
+fn last_piece(event: &Event<u32>, said: &[u8]) -> Duration {
+    match event {
+        Event::Audio { bytes, duration, .. } if said.ends_with(bytes) => *duration,
+        _ => Duration::ZERO,
+    }
+}
+
 fn routes(which: u8) -> Routes {
     let route = |src, tgt| Route::Directed(Lang::new(src).unwrap(), Lang::new(tgt).unwrap());
     match which % 3 {

@@ -1,6 +1,7 @@
-//! Speech and results on their way to another instance: kept here for a moment, and fetched by who
-//! knows their name. A name is signed and says until when it holds; one that this instance did not
-//! make, or made too long ago, is not even looked up.
+//! What people said and nodes answered, on its way to another instance: kept here for a moment, and
+//! fetched by who knows its name. A name is signed and says until when it holds; one that this instance
+//! did not make, or made too long ago, is not even looked up. The digest goes with the name, so what
+//! is fetched is what was kept or nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -8,6 +9,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
+use lingua_store::Instance;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -26,9 +28,10 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The way to the bodies of other instances. The server's edge has it: no HTTP in here.
 pub trait Fetch: Send + Sync {
-    /// The body of this name at this instance's address.
+    /// The body of this name at an instance, which is at this address.
     fn fetch(
         &self,
+        from: Instance,
         address: String,
         name: String,
     ) -> Pin<Box<dyn Future<Output = Result<Bytes, String>> + Send>>;
@@ -59,7 +62,7 @@ impl Bodies {
     /// the instance that is to fetch it.
     pub fn keep(&self, body: Bytes, chance: Chance) -> BodyRef {
         let (name, now) = (chance.nonce(), Instant::now());
-        let bytes = body.len();
+        let (bytes, digest) = (body.len(), digest(&body));
         let mut kept = self.kept.lock();
         kept.by_name.insert(name, (body, false));
         kept.order.push_back((now, name, bytes));
@@ -75,7 +78,7 @@ impl Bodies {
         let until = (now + KEEP - self.since).as_secs();
         let said = format!("{name:032x}-{until:x}");
         let mark = self.secret.sign(&said);
-        BodyRef { name: format!("{said}-{mark}"), bytes }
+        BodyRef { name: format!("{said}-{mark}"), bytes, digest: Some(digest) }
     }
 
     /// The body of this name, if it is still here. It stays: an answer may be lost.
@@ -110,6 +113,22 @@ impl Bodies {
     }
 }
 
+/// By which a body is known again.
+fn digest(body: &[u8]) -> String {
+    blake3::hash(body).to_hex()[..32].to_owned()
+}
+
+impl BodyRef {
+    /// Whether this is the body that is meant. One without a digest is of the version before.
+    pub fn is(&self, body: &[u8], secret: &Secret) -> bool {
+        let same = match &self.digest {
+            Some(kept) => *kept == digest(body),
+            None => secret.takes_unsigned(),
+        };
+        same && body.len() == self.bytes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +160,17 @@ mod tests {
         for name in [format!("{longer}-{mark}"), format!("{said}-{forged}"), said.to_owned()] {
             assert!(bodies.get(&name).is_none(), "{name}");
         }
+    }
+
+    /// Who answers in the place of an instance, or changes what it answers, is not believed.
+    #[tokio::test]
+    async fn a_body_is_the_one_that_was_kept() {
+        let secret = Secret::from_seed(b"here");
+        let kept = bodies().keep(Bytes::from_static(b"speech"), Chance);
+        assert!(kept.is(b"speech", &secret));
+        assert!(!kept.is(b"Speech", &secret) && !kept.is(b"", &secret));
+        let bare = BodyRef { digest: None, ..kept };
+        assert!(!bare.is(b"speech", &secret), "the version before is believed in an upgrade alone");
     }
 
     #[tokio::test]

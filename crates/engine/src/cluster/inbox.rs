@@ -12,11 +12,12 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::post::{LIVE_FOR, Returned};
+use super::seal::{self, Route};
 use super::watches::Notice;
 use super::words::{Batch, PeerEvent, PeerResult, PeerWord, RemoteAssign};
 use super::{Cluster, Inflow};
 use crate::dispatch::JobEvent;
-use crate::job::ToNode;
+use crate::job::{Reject, ToNode};
 use crate::tasks;
 
 /// How long one look into the inbox waits for a word.
@@ -57,7 +58,7 @@ impl Cluster {
     }
 
     fn open(self: &Arc<Self>, delivery: Delivery) {
-        match Batch::read(&delivery.body) {
+        match self.unsealed(&delivery, &self.shared.instance) {
             Ok((words, unknown)) => {
                 self.shared.metrics.bus_received(words.len() as u64);
                 if unknown > 0 {
@@ -74,6 +75,24 @@ impl Cluster {
                 tracing::warn!(instance.id = %delivery.from.id, %error, "an envelope is no use")
             }
         }
+    }
+
+    /// The words of an envelope that an instance sent to `to`, and how many nobody knows.
+    fn unsealed(
+        &self,
+        delivery: &Delivery,
+        to: &Instance,
+    ) -> Result<(Vec<PeerWord>, usize), String> {
+        let secret = &self.shared.secret;
+        let Delivery { id, from, body, .. } = delivery;
+        let by = seal::open(secret, &Route { id: *id, from, to }, body)
+            .map_err(|_| "no instance with a key of cluster.key_file sent it".to_owned())?;
+        let (words, unknown) = Batch::read(body).map_err(|error| error.to_string())?;
+        let Some(by) = by.filter(|by| *by != secret.fingerprint()) else {
+            return Ok((words, unknown));
+        };
+        let ours = |word: PeerWord| word.renamed(|job| secret.renamed(job, by));
+        Ok((words.into_iter().map(ours).collect(), unknown))
     }
 
     fn on_word(self: &Arc<Self>, from: &Instance, word: PeerWord, age: Duration) {
@@ -126,9 +145,9 @@ impl Cluster {
         let timing = &self.shared.settings.timing;
         let patience = Duration::from_millis(timing.send_ms + timing.ack_ms);
         let send_by = Instant::now() + patience.saturating_sub(age);
-        let Some(audio) = remote.audio.clone() else {
+        if remote.audio.is_none() && remote.context.is_none() {
             return self.put_on_node(from, remote, Bytes::new(), send_by);
-        };
+        }
         let key = (self.shared.secret.masked(remote.job), remote.attempt);
         self.fetching.lock().insert(key, false);
         // The parts of one turn reach their node in their order, however quick their speech is.
@@ -136,8 +155,9 @@ impl Cluster {
         let turn = remote.turn.clone();
         let before = self.turns.lock().insert(turn.clone(), (key.0, after));
         let (cluster, from) = (Arc::clone(self), from.clone());
+        let mut remote = remote;
         tasks::start(async move {
-            let fetched = cluster.borrow(&from, &audio).await;
+            let fetched = cluster.fetch_work(&from, &mut remote).await;
             if let Some((_, before)) = before {
                 // Dropped when it is placed, or not.
                 let _ = before.await;
@@ -161,6 +181,31 @@ impl Cluster {
             }
             drop((turns, placed));
         });
+    }
+
+    /// Fetches what goes along with an assign and not through the store; returns the speech.
+    async fn fetch_work(
+        &self,
+        from: &Instance,
+        remote: &mut RemoteAssign,
+    ) -> Result<Bytes, String> {
+        let (audio, context) = (remote.audio.clone(), remote.context.take());
+        let audio = async {
+            match &audio {
+                Some(audio) => self.borrow(from, audio).await,
+                None => Ok(Bytes::new()),
+            }
+        };
+        let context = async {
+            let fetched = self.borrow(from, context.as_ref()?).await;
+            String::from_utf8(fetched.ok()?.to_vec()).ok()
+        };
+        let (audio, context) = tokio::join!(audio, context);
+        // A sentence is worth translating without those before it.
+        if let (Some(context), Some(work)) = (context, Arc::get_mut(&mut remote.work)) {
+            work.context_text = Some(context);
+        }
+        audio
     }
 
     fn is_fetching(&self, key: &(lingua_core::JobId, u32)) -> bool {
@@ -205,7 +250,15 @@ impl Cluster {
             PeerEvent::Sent { attempt } => JobEvent::Sent { attempt },
             PeerEvent::NotSent { attempt } => JobEvent::NotSent { attempt },
             PeerEvent::Ack { attempt } => JobEvent::Ack { attempt },
-            PeerEvent::Reject { attempt, reason } => {
+            PeerEvent::Reject { attempt, told: Some(told), .. } => {
+                let (cluster, from) = (Arc::clone(self), from.clone());
+                return tasks::start(async move {
+                    let text = cluster.borrow(&from, &told).await.unwrap_or_default();
+                    let reason = Reject::Other(String::from_utf8_lossy(&text).into_owned());
+                    cluster.jobs.tell(&job, JobEvent::Reject { attempt, reason: Box::new(reason) });
+                });
+            }
+            PeerEvent::Reject { attempt, reason, .. } => {
                 JobEvent::Reject { attempt, reason: Box::new(reason.into()) }
             }
             PeerEvent::NodeGone { attempt } => JobEvent::NodeGone { attempt },
@@ -244,6 +297,10 @@ impl Cluster {
             };
             let event = match body {
                 Ok(body) => JobEvent::Result { attempt, result: Box::new(result.with(body)) },
+                Err(_) if result.stands_alone() => {
+                    let result = Box::new(result.with(Bytes::new()));
+                    JobEvent::Result { attempt, result }
+                }
                 Err(error) => {
                     tracing::info!(instance.id = %from.id, error, "a result could not be fetched");
                     JobEvent::Dropped { attempt }
@@ -307,7 +364,7 @@ impl Cluster {
             }
             let ids: Vec<_> = entries.iter().map(|delivery| delivery.entry.clone()).collect();
             for delivery in entries {
-                let Ok((words, _)) = Batch::read(&delivery.body) else { continue };
+                let Ok((words, _)) = self.unsealed(&delivery, dead) else { continue };
                 for word in words {
                     self.on_inherited(&delivery.from, word);
                 }

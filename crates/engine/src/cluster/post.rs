@@ -15,6 +15,7 @@ use parking_lot::RwLock;
 use tokio::sync::mpsc;
 
 use super::bodies::{Bodies, Fetch};
+use super::seal::{self, Route};
 use super::words::{BodyRef, PeerWord};
 use crate::chance::Chance;
 use crate::metrics::Metrics;
@@ -44,6 +45,7 @@ pub(crate) struct Post {
     /// Where other instances live.
     addresses: RwLock<HashMap<Instance, String>>,
     pub(crate) bodies: Bodies,
+    secret: Secret,
     fetch: OnceLock<Arc<dyn Fetch>>,
     bounced: mpsc::Sender<Returned>,
     metrics: Arc<Metrics>,
@@ -80,7 +82,8 @@ impl Post {
             couriers: RwLock::default(),
             under_way: AtomicUsize::new(0),
             addresses: RwLock::default(),
-            bodies: Bodies::new(secret),
+            bodies: Bodies::new(secret.clone()),
+            secret,
             fetch: OnceLock::new(),
             bounced,
             metrics,
@@ -118,10 +121,10 @@ impl Post {
         let address = self.addresses.read().get(from).cloned();
         let address = address.ok_or_else(|| format!("nobody knows where {from} is"))?;
         let fetch = self.fetch.get().ok_or("this instance has no way to others")?;
-        let fetched = fetch.fetch(address, body.name.clone()).await?;
-        match fetched.len() == body.bytes {
+        let fetched = fetch.fetch(from.clone(), address, body.name.clone()).await?;
+        match body.is(&fetched, &self.secret) {
             true => Ok(fetched),
-            false => Err(format!("{} bytes came instead of {}", fetched.len(), body.bytes)),
+            false => Err("what came is not what was promised".to_owned()),
         }
     }
 
@@ -170,8 +173,9 @@ impl Post {
 
     async fn deliver_one(&self, to: &Instance, written: Writing) {
         let Writing { mut body, words } = written;
-        body.extend_from_slice(b"]}");
+        body.push(b']');
         let id = self.chance.nonce();
+        seal::seal(&self.secret, &Route { id, from: &self.me, to }, &mut body);
         let envelope = Envelope { id, from: self.me.clone(), body, live_for: LIVE_FOR };
         let sent = self.store.bus.send(to, &envelope).await;
         self.under_way.fetch_sub(words.len(), Ordering::Relaxed);
@@ -207,7 +211,7 @@ struct Writing {
 
 impl Writing {
     fn has_room(&self, bytes: usize) -> bool {
-        self.words.is_empty() || self.body.len() + bytes + 3 <= MAX_ENVELOPE_BYTES
+        self.words.is_empty() || self.body.len() + bytes + 2 + seal::BYTES <= MAX_ENVELOPE_BYTES
     }
 
     fn add(&mut self, text: &[u8], word: PeerWord) {
@@ -215,5 +219,50 @@ impl Writing {
         self.body.extend_from_slice(before);
         self.body.extend_from_slice(text);
         self.words.push(word);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+
+    use lingua_store::Clock;
+    use lingua_store::memory::MemoryStore;
+
+    use super::*;
+
+    /// Whoever it is that answers.
+    struct Answers(&'static [u8]);
+
+    impl Fetch for Answers {
+        fn fetch(
+            &self,
+            _from: Instance,
+            _address: String,
+            _name: String,
+        ) -> Pin<Box<dyn Future<Output = Result<Bytes, String>> + Send>> {
+            let answer = Bytes::from_static(self.0);
+            Box::pin(async move { Ok(answer) })
+        }
+    }
+
+    #[tokio::test]
+    async fn what_comes_from_another_instance_is_used_if_it_is_what_was_promised() {
+        let instance = |id: &str| Instance { id: id.parse().unwrap(), boot: 1 };
+        let post = |answer: &'static [u8]| {
+            let store = MemoryStore::open(Clock::system());
+            let (metrics, secret) = (Arc::default(), Secret::from_seed(b"ours"));
+            let (post, _) = Post::new(instance("a"), store, Chance, metrics, secret);
+            post.set_fetch(Arc::new(Answers(answer)));
+            post.set_peers(HashMap::from([(instance("b"), "http://b".to_owned())]));
+            post
+        };
+        let promised = post(b"").lend(Bytes::from_static(b"said"));
+        let honest = post(b"said").borrow(&instance("b"), &promised).await;
+        assert_eq!(honest.as_deref(), Ok(&b"said"[..]));
+        for answer in [&b"lied"[..], b"", b"said and more"] {
+            assert!(post(answer).borrow(&instance("b"), &promised).await.is_err());
+        }
     }
 }

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use lingua_core::outcome::Code;
 use lingua_core::{JobId, LeaseToken, NodeId};
 use lingua_store::Instance;
 use tokio::sync::mpsc;
 
 use super::post::Post;
-use super::words::{PeerEvent, PeerResult, PeerWord, RemoteAssign};
+use super::words::{PeerEvent, PeerReject, PeerResult, PeerWord, RemoteAssign, Told};
 use crate::dispatch::JobEvent;
-use crate::job::{Assign, NodeResult, ToNode};
+use crate::job::{Assign, NodeResult, Reject, ToNode, is_code};
 
 /// Where to put what is for a node.
 #[derive(Clone)]
@@ -73,7 +75,8 @@ impl There {
     }
 
     fn assign(&self, assign: Assign) -> PeerWord {
-        let audio = &assign.work.audio;
+        let (audio, context) = (&assign.work.audio, assign.work.context_text.as_ref());
+        let context = context.filter(|text| !text.is_empty());
         PeerWord::Assign(Box::new(RemoteAssign {
             node: self.node.clone(),
             epoch: self.epoch,
@@ -84,6 +87,7 @@ impl There {
             turn: assign.turn,
             deadline_ms: assign.deadline_ms,
             audio: (!audio.is_empty()).then(|| self.post.lend(audio.clone())),
+            context: context.map(|text| self.post.lend(Bytes::from(text.clone()))),
             work: assign.work,
             traceparent: assign.traceparent,
         }))
@@ -140,7 +144,13 @@ impl FarEars {
             JobEvent::NotSent { attempt } => PeerEvent::NotSent { attempt },
             JobEvent::Ack { attempt } => PeerEvent::Ack { attempt },
             JobEvent::Reject { attempt, reason } => {
-                PeerEvent::Reject { attempt, reason: (*reason).into() }
+                let (reason, told) = match *reason {
+                    Reject::Other(text) => {
+                        (PeerReject::Other(String::new()), Some(lend(Bytes::from(text))))
+                    }
+                    reason => (reason.into(), None),
+                };
+                PeerEvent::Reject { attempt, reason, told }
             }
             JobEvent::Partial { attempt, body } => {
                 PeerEvent::Partial { attempt, body: lend(*body) }
@@ -152,7 +162,16 @@ impl FarEars {
                         PeerResult::Empty { body: lend(body), reason }
                     }
                     NodeResult::Failure { code, message, missing_model } => {
-                        PeerResult::Failure { code, message, missing_model }
+                        let general = Code::ProcessingError.as_str();
+                        let known = if is_code(&code) { code.clone() } else { general.to_owned() };
+                        let told = serde_json::to_vec(&Told { code, message });
+                        let told = told.expect("two texts are JSON").into();
+                        PeerResult::Failure {
+                            code: known,
+                            message: String::new(),
+                            missing_model,
+                            told: Some(lend(told)),
+                        }
                     }
                 };
                 PeerEvent::Result { attempt, result }

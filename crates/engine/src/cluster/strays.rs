@@ -172,10 +172,7 @@ impl Cluster {
                 match there {
                     Some(instance) => {
                         let ended = self.lent(news);
-                        let body = match &ended {
-                            PeerEnded::Done { body } => Some(body.clone()),
-                            _ => None,
-                        };
+                        let body = ended.body().cloned();
                         let (tenant, session) =
                             (session.tenant().clone(), session.session().clone());
                         let word = PeerWord::SessionJob { tenant, session, job, ended };
@@ -201,7 +198,9 @@ impl Cluster {
             Ended::Done(body) => PeerEnded::Done { body: self.shared.post.lend(body) },
             Ended::Empty { reason, .. } => PeerEnded::Empty { reason },
             Ended::Failed(refusal) => {
-                PeerEnded::Failed { code: refusal.code.as_str().to_owned(), detail: refusal.detail }
+                let told = Some(self.shared.post.lend(Bytes::from(refusal.detail)));
+                let code = refusal.code.as_str().to_owned();
+                PeerEnded::Failed { code, detail: String::new(), told }
             }
             Ended::Cancelled(reason) => PeerEnded::Cancelled { reason },
         }
@@ -228,7 +227,13 @@ impl Cluster {
                     }
                 },
                 PeerEnded::Empty { reason } => Ended::Empty { body: None::<Bytes>, reason },
-                PeerEnded::Failed { code, detail } => {
+                PeerEnded::Failed { code, detail, told } => {
+                    let fetched = match &told {
+                        Some(told) => cluster.borrow(&from, told).await.ok(),
+                        None => None,
+                    };
+                    let detail =
+                        fetched.map_or(detail, |text| String::from_utf8_lossy(&text).into_owned());
                     let code = Code::parse(&code).unwrap_or(Code::ProcessingError);
                     Ended::Failed(Refusal::new(code, detail))
                 }

@@ -27,7 +27,7 @@ impl Wire {
         self.oldest <= other.newest && other.oldest <= self.newest
     }
 
-    /// What an instance says of itself: where it is and what it understands.
+    /// Where an instance is and what it understands, as it says it of itself.
     pub fn announced_at(self, address: &str) -> String {
         format!("{address}{MARK}{}-{}", self.oldest, self.newest)
     }

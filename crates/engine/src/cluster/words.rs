@@ -1,9 +1,9 @@
 //! What instances say to each other.
 //!
 //! JSON, so that two neighbouring versions understand each other: fields are only ever added, and a
-//! word that an instance does not know it leaves alone. Bodies, speech and results, never go along;
-//! a [`BodyRef`] says where to fetch them. `context_text` and nodes' error messages do go along,
-//! and so through the store.
+//! word that an instance does not know it leaves alone. Words go through the store, so nothing that
+//! people said or nodes wrote goes along: a [`BodyRef`] says where to fetch it. Where the version before
+//! wrote such text into a word, its place is left empty and still read.
 
 use lingua_core::{JobId, NodeId, SessionId, TenantId};
 use serde::{Deserialize, Serialize};
@@ -67,6 +67,40 @@ pub(crate) enum PeerWord {
     SessionJob { tenant: TenantId, session: SessionId, job: JobId, ended: PeerEnded },
 }
 
+impl PeerWord {
+    /// The same, with the ids by which nodes know jobs as this instance makes them.
+    pub fn renamed(mut self, rename: impl Fn(JobId) -> JobId) -> Self {
+        match &mut self {
+            PeerWord::Assign(remote) => remote.job = rename(remote.job),
+            PeerWord::Cancel { job, .. } | PeerWord::ResultAck { job, .. } => *job = rename(*job),
+            // These have the jobs' own ids, or none.
+            PeerWord::Adopt(_)
+            | PeerWord::Control { .. }
+            | PeerWord::Forget { .. }
+            | PeerWord::Job { .. }
+            | PeerWord::SlotFreed { .. }
+            | PeerWord::SessionMoved { .. }
+            | PeerWord::SessionJob { .. }
+            | PeerWord::WatchJob { .. }
+            | PeerWord::JobWatched { .. }
+            | PeerWord::JobReached { .. }
+            | PeerWord::ServicesRun { .. } => {}
+        }
+        self
+    }
+}
+
+impl PeerEnded {
+    /// What is to be fetched for it.
+    pub fn body(&self) -> Option<&BodyRef> {
+        match self {
+            PeerEnded::Done { body } => Some(body),
+            PeerEnded::Failed { told, .. } => told.as_ref(),
+            PeerEnded::Empty { .. } | PeerEnded::Cancelled { .. } => None,
+        }
+    }
+}
+
 /// An attempt on its way to a node of another instance.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RemoteAssign {
@@ -83,6 +117,9 @@ pub(crate) struct RemoteAssign {
     pub deadline_ms: u64,
     pub work: std::sync::Arc<Work>,
     pub audio: Option<BodyRef>,
+    /// The last sentences, which `work` leaves out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<BodyRef>,
     /// For the node's own spans; unknown to instances from before there were traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
@@ -106,22 +143,51 @@ pub(crate) struct RemoteAdopt {
 pub(crate) struct BodyRef {
     pub name: String,
     pub bytes: usize,
+    /// Of what is to be fetched; absent from the version before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// What happened to an attempt.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(crate) enum PeerEvent {
-    Sent { attempt: u32 },
-    NotSent { attempt: u32 },
-    Ack { attempt: u32 },
-    Reject { attempt: u32, reason: PeerReject },
-    Partial { attempt: u32, body: BodyRef },
-    Result { attempt: u32, result: PeerResult },
-    NodeGone { attempt: u32 },
-    NodeBack { attempt: u32 },
-    Dropped { attempt: u32 },
-    TurnClosed { attempt: u32 },
+    Sent {
+        attempt: u32,
+    },
+    NotSent {
+        attempt: u32,
+    },
+    Ack {
+        attempt: u32,
+    },
+    Reject {
+        attempt: u32,
+        reason: PeerReject,
+        /// The node's own words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        told: Option<BodyRef>,
+    },
+    Partial {
+        attempt: u32,
+        body: BodyRef,
+    },
+    Result {
+        attempt: u32,
+        result: PeerResult,
+    },
+    NodeGone {
+        attempt: u32,
+    },
+    NodeBack {
+        attempt: u32,
+    },
+    Dropped {
+        attempt: u32,
+    },
+    TurnClosed {
+        attempt: u32,
+    },
 }
 
 /// Why a node does not take a job.
@@ -157,19 +223,39 @@ impl From<PeerReject> for Reject {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PeerResult {
-    Success { body: BodyRef },
-    Empty { body: BodyRef, reason: String },
-    Failure { code: String, message: String, missing_model: Option<String> },
+    Success {
+        body: BodyRef,
+    },
+    Empty {
+        body: BodyRef,
+        reason: String,
+    },
+    Failure {
+        code: String,
+        message: String,
+        missing_model: Option<String>,
+        /// The node's own [`Told`].
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        told: Option<BodyRef>,
+    },
+}
+
+/// A node's own words for its failure.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Told {
+    pub code: String,
+    pub message: String,
 }
 
 impl PeerResult {
-    /// The result, once its body is here.
+    /// The result, once what is to be fetched for it is here.
     pub fn with(self, body: bytes::Bytes) -> NodeResult {
         match self {
             PeerResult::Success { .. } => NodeResult::Success(body),
             PeerResult::Empty { reason, .. } => NodeResult::Empty { body, reason },
-            PeerResult::Failure { code, message, missing_model } => {
-                NodeResult::Failure { code, message, missing_model }
+            PeerResult::Failure { code, message, missing_model, .. } => {
+                let told = serde_json::from_slice(&body).unwrap_or(Told { code, message });
+                NodeResult::Failure { code: told.code, message: told.message, missing_model }
             }
         }
     }
@@ -178,8 +264,13 @@ impl PeerResult {
     pub fn body(&self) -> Option<&BodyRef> {
         match self {
             PeerResult::Success { body } | PeerResult::Empty { body, .. } => Some(body),
-            PeerResult::Failure { .. } => None,
+            PeerResult::Failure { told, .. } => told.as_ref(),
         }
+    }
+
+    /// Whether it is worth telling without what could not be fetched.
+    pub fn stands_alone(&self) -> bool {
+        matches!(self, PeerResult::Failure { .. })
     }
 }
 
@@ -187,10 +278,22 @@ impl PeerResult {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PeerEnded {
-    Done { body: BodyRef },
-    Empty { reason: String },
-    Failed { code: String, detail: String },
-    Cancelled { reason: String },
+    Done {
+        body: BodyRef,
+    },
+    Empty {
+        reason: String,
+    },
+    Failed {
+        code: String,
+        detail: String,
+        /// The sentence, which may be a node's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        told: Option<BodyRef>,
+    },
+    Cancelled {
+        reason: String,
+    },
 }
 
 #[cfg(test)]

@@ -97,6 +97,10 @@ impl Run {
         let number = live.attempt();
         let now_ms = self.d.shared.clock.now().as_millis();
         self.job.change(|view| ended_attempt(view, number, now_ms, refusal.code_text()));
+        // A node that is full has not failed.
+        if refusal.code != Code::AllNodesBusy {
+            node.lock().failures.note(now_ms, self.job.id, refusal.code_text());
+        }
         if let Some(fault) = blame {
             let wasted = u32::try_from(millis(live.sent_at.elapsed())).unwrap_or(u32::MAX);
             self.d.shared.fleet.took(&node.id, wasted);

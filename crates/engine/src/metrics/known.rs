@@ -25,15 +25,22 @@ pub(super) const RESERVE: [&str; 12] = [
 pub(super) const STALE: [&str; 9] =
     ["ack", "started", "reject", "partial", "result", "late", "ended", "far", "moved"];
 pub(super) const GAPS: [&str; 4] = ["reacted", "debounced", "unnamed", "limited"];
-pub(super) const LIMITS: [&str; 15] = [
+pub(super) const LIMITS: &[&str] = &[
     "jobs",
     "jobs_per_tenant",
     "jobs_per_tenant_per_s",
     "sessions",
     "sessions_per_tenant",
+    "sessions_per_subject",
+    "calls_per_subject_per_s",
     "connections_per_address",
     "session_messages_per_s",
     "node_messages_per_s",
+    "handshake_timeout_ms",
+    "message_timeout_ms",
+    "unfinished_bytes",
+    "unfinished_bytes_per_address",
+    "unfinished_bytes_per_tenant",
     "node_registrations_per_min",
     "node_updates_per_s",
     "node_lookups_per_s",

@@ -107,7 +107,7 @@ impl Nodes {
                     // Whoever has the job sees how it ended; this instance sees how the node does.
                     let changed = match &result {
                         NodeResult::Failure { code, .. } => {
-                            is_fault(code) && inner.failure(Instant::now(), Fault::Job)
+                            inner.reported(self.shared.clock.now().as_millis(), job, code)
                         }
                         _ => inner.success(&self.shared.settings),
                     };
@@ -207,13 +207,21 @@ impl Held {
 }
 
 impl Inner {
+    /// A job of another instance failed here. Says whether that changes what the node gets.
+    fn reported(&mut self, at_ms: u64, job: JobId, code: &str) -> bool {
+        self.failures.note(at_ms, job, code);
+        is_fault(code) && self.failure(Instant::now(), Fault::Job)
+    }
+
     /// An older agent keeps the speech of a turn's earlier parts for a later one, and gives no
     /// result for them: they end with it.
     fn close_turn(&self, closing: &JobId) {
         let Some(closing) = self.held.get(closing) else { return };
         for held in self.held.values() {
+            // One with an answer of its own ends by that, which may still be on its way.
             if held.index < closing.index
                 && held.turn == closing.turn
+                && !held.answered
                 && let Some(ears) = &held.job
             {
                 let _ = ears.try_send(JobEvent::TurnClosed { attempt: held.attempt });

@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::breaker::{self, Breaker, Fault};
+use super::failures::RecentFailures;
 use super::limits::StoreUse;
 use super::{NodeDetail, Supports};
 use crate::cluster::remote::{Ears, Outbox, There};
@@ -80,6 +81,7 @@ pub(crate) struct Inner {
     pub detail: Arc<NodeDetail>,
     pub done: u64,
     pub failed: u64,
+    pub failures: RecentFailures,
     /// How many jobs had ended when it was last looked whether it rests, and when that was.
     pub rested: (u64, Instant),
     /// When it lost its connection.
@@ -367,6 +369,7 @@ impl Inner {
             detail: Arc::default(),
             done: 0,
             failed: 0,
+            failures: RecentFailures::default(),
             rested: (0, now),
             gone_at: Some(now),
             elsewhere: None,

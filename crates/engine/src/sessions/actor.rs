@@ -12,18 +12,18 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use lingua_core::Moment;
 use lingua_core::outcome::{Code, MissingReason};
-use lingua_core::session::{Ending, Event, Ignored, Lane, ResultKey, Routes, Session, Timer};
-use lingua_core::time::millis;
+use lingua_core::session::{Ending, Event, Ignored, ResultKey, Routes, Session, Timer};
 use tokio::time::{Instant, timeout_at};
 
+use super::joining::{Bounds, Joining};
 use super::mail::{Attach, JobNews, Letterbox, Mailbox, SaveOutcome, ToSession};
 use super::making::{Answer, OpenJob, Sentences};
 use super::owning::Left;
 use super::saving;
 use super::seat::Seat;
+use super::shown::Shown;
 use super::words::{
-    About, Bye, FromClient, Line, LineEvent, Manner, Opened, Opening, Step, Supports, ToClient,
-    Whole,
+    Bye, FromClient, Line, LineEvent, Manner, Opening, Step, Supports, ToClient, Whole,
 };
 use super::{Handle, Sessions};
 use crate::job::{Ended, Refusal};
@@ -41,7 +41,9 @@ pub(super) struct Actor {
     pub(super) letterbox: Letterbox,
     pub(super) manner: Arc<Manner>,
     pub(super) supports: Supports,
-    trace_id: String,
+    pub(super) trace_id: String,
+    /// What its client was shown, if it shows every error.
+    pub(super) shown: Shown,
     /// Its span, if it is traced.
     pub(super) trace: Option<Box<Live>>,
     /// Of utterances whose endings are not told, by index.
@@ -50,6 +52,9 @@ pub(super) struct Actor {
     timers: [Option<(u64, Instant)>; 3],
     /// What else is to be fed to the machine.
     pub(super) next: VecDeque<Event<Answer>>,
+    /// Whole utterances that are pieces of one, and how long that may become.
+    pub(super) joining: Joining,
+    pub(super) bounds: Bounds,
     /// The whole utterance that is being fed.
     pub(super) whole: Option<Box<Whole>>,
     saving: Saving,
@@ -87,7 +92,8 @@ impl Actor {
         opening: &Opening,
         trace_id: String,
     ) -> Self {
-        let bounds = service.shared.settings.sessions;
+        let context = service.shared.settings.sessions;
+        let bounds = Bounds::of(machine.settings());
         let handle = Arc::clone(&seat.handle);
         let (mailbox, letterbox) = (seat.take_mailbox(), seat.letterbox());
         let trace =
@@ -107,11 +113,14 @@ impl Actor {
             manner: Arc::clone(&opening.manner),
             supports: opening.supports,
             trace_id,
+            shown: Shown::default(),
             trace,
             open: VecDeque::new(),
-            sentences: Sentences::new(bounds.context_sentences, bounds.context_chars),
+            sentences: Sentences::new(context.context_sentences, context.context_chars),
             timers: [None; 3],
             next: VecDeque::new(),
+            joining: Joining::default(),
+            bounds,
             whole: None,
             saving: Saving::default(),
             leaving: None,
@@ -210,7 +219,8 @@ impl Actor {
             if let Some(bye) = self.over() {
                 return bye;
             }
-            let due = self.timers.iter().flatten().map(|(_, at)| *at).min();
+            let timers = self.timers.iter().flatten().map(|(_, at)| *at);
+            let due = timers.chain(self.joining.due()).min();
             let event = match &mut self.line {
                 Some(line) => {
                     line.wake_at(due);
@@ -248,6 +258,9 @@ impl Actor {
     }
 
     fn on_said(&mut self, said: FromClient) {
+        if said.ends_pieces() {
+            self.end_joining();
+        }
         match said {
             FromClient::Audio { seq, audio, duration, is_final } => {
                 let silent = !self.machine.is_collecting();
@@ -256,7 +269,7 @@ impl Actor {
                     self.input_started();
                 }
             }
-            FromClient::Utterance(whole) => self.on_whole(whole),
+            FromClient::Utterance(whole) => self.on_utterance(*whole),
             FromClient::Finalize => self.feed(Event::Finalize),
             FromClient::SetLanguages(manner) => {
                 self.feed(Event::SetLanguages(Routes::one(manner.route)));
@@ -280,7 +293,7 @@ impl Actor {
         }
     }
 
-    fn on_whole(&mut self, whole: Box<Whole>) {
+    pub(super) fn on_whole(&mut self, whole: Box<Whole>) {
         let event = Event::WholeUtterance {
             client_index: whole.client_index,
             routes: Routes::one(whole.manner.route),
@@ -372,6 +385,7 @@ impl Actor {
 
     fn on_due(&mut self) {
         let now = Instant::now();
+        self.end_joining_if_due(now);
         for (at, timer) in [Timer::Pause, Timer::Deadline, Timer::Resume].into_iter().enumerate() {
             if let Some((generation, _)) = self.timers[at].filter(|(_, due)| *due <= now) {
                 self.timers[at] = None;
@@ -383,6 +397,7 @@ impl Actor {
     fn on_line_ended(&mut self, bye: Bye) {
         tracing::debug!(session.id = %self.handle.key.session(), reason = bye.reason, "a session's line ends");
         self.drop_line(bye);
+        self.abandon_joining();
         self.feed(Event::Disconnected { epoch: self.machine.epoch() });
     }
 
@@ -423,6 +438,7 @@ impl Actor {
         }
         let deadline_ms = self.service.shared.settings.drain_ms;
         self.tell(ToClient::GoAway { deadline_ms, reason: "the instance is stopping" });
+        self.end_joining();
         self.feed(Event::Drain);
     }
 
@@ -434,59 +450,6 @@ impl Actor {
                 self.perform(effect);
             }
         }
-    }
-
-    /// Tells the client, if it is there.
-    pub(super) fn tell(&mut self, word: ToClient<'_>) {
-        if let Some(line) = &mut self.line {
-            line.tell(word);
-        }
-    }
-
-    pub(super) fn refuse(
-        &mut self,
-        refusal: &Refusal,
-        details: &[(&str, super::words::Detail<'_>)],
-    ) {
-        self.tell(ToClient::Error { refusal, details });
-    }
-
-    /// The first word of a line.
-    pub(super) fn greet(&mut self, recovered: Option<bool>, next_index: u64) {
-        let opened = Opened {
-            session: self.handle.key.session().clone(),
-            trace_id: self.trace_id.clone(),
-            resume_token: self.supports.resume.then(|| self.service.token(&self.handle)),
-            recovered,
-            next_index,
-        };
-        self.tell(ToClient::Opened(&opened));
-    }
-
-    fn input_started(&mut self) {
-        let utterance_index = self.machine.next_index();
-        let trace_id = std::mem::take(&mut self.trace_id);
-        self.tell(ToClient::Event {
-            step: Step::InputStarted,
-            about: About { utterance_index, job: None, trace_id: &trace_id },
-            elapsed_ms: None,
-            error: None,
-        });
-        self.trace_id = trace_id;
-    }
-
-    /// Tells the client of a step, if it wants to hear of them.
-    pub(super) fn step(&mut self, key: ResultKey, step: Step) {
-        if !self.supports.events || key.lane != Lane(0) {
-            return;
-        }
-        let (Some(line), Some(open)) = (&mut self.line, find(&mut self.open, key)) else { return };
-        line.tell(ToClient::Event {
-            step,
-            about: open.about(),
-            elapsed_ms: Some(millis(open.cut_at.elapsed())),
-            error: None,
-        });
     }
 
     pub(super) fn open_job(&mut self, key: ResultKey) -> Option<&mut OpenJob> {

@@ -1,11 +1,13 @@
 //! What an instance knows of a session without asking it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use lingua_core::SessionKey;
 use lingua_core::eligibility::Route;
 
 use super::mail::Letterbox;
+use super::words::Opening;
 
 /// A session of this instance.
 pub struct Handle {
@@ -26,6 +28,8 @@ pub struct Handle {
     pub since_ms: u64,
     /// The direction it was opened with.
     pub route: Route,
+    /// Whose it is among those of its tenant.
+    pub(super) subject: Option<Arc<str>>,
 }
 
 impl Handle {
@@ -35,7 +39,7 @@ impl Handle {
         letterbox: Letterbox,
         owned: bool,
         since_ms: u64,
-        route: Route,
+        opening: &Opening,
     ) -> Self {
         Handle {
             key,
@@ -48,7 +52,8 @@ impl Handle {
             connected: AtomicBool::new(true),
             utterances: AtomicU64::new(0),
             since_ms,
-            route,
+            route: opening.manner.route,
+            subject: opening.subject.clone(),
         }
     }
 

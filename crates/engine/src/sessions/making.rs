@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lingua_core::eligibility::{Need, Route};
 use lingua_core::job_key::{JobKey, Origin};
-use lingua_core::outcome::{Code, MissingReason};
 use lingua_core::session::{
     CutReason, Delivery, Effect, Ending, Event, Lane, Refusal as Dropped, ResultKey, Session,
     Utterance,
@@ -20,14 +19,11 @@ use tokio::time::Instant;
 use super::actor::Actor;
 use super::mail::Observer;
 use super::saving::SavedJob;
+use super::telling::{refused, word};
 use super::words::{About, Action, Detail, Manner, Step, ToClient};
 use crate::dispatch::Job;
 use crate::job::{Ended, JobSpec, Refusal, Work};
 use crate::trace::{Context, Kind, Live};
-
-/// Endings that a client may have missed beyond those that are kept, and hears of; one that names
-/// no last index after hours of talk has seen the older ones.
-const MOST_MISSED: u64 = 255;
 
 /// What a node answered, with what the client is told along with it. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -508,82 +504,5 @@ impl Actor {
         if let (Some(text), Some(route)) = (text_asr, open.route) {
             self.sentences.note(route, &text);
         }
-    }
-
-    fn failed(&mut self, open: &OpenJob, reason: MissingReason) {
-        let quiet = [MissingReason::SilenceDetected, MissingReason::Cancelled].contains(&reason);
-        if quiet || !self.supports.events {
-            return;
-        }
-        let (code, hint) = match &open.failure {
-            Some(refusal) => (refusal.code_text(), refusal.detail.as_str()),
-            None => (Code::JobTimeout.as_str(), "no result came by the deadline"),
-        };
-        self.tell(ToClient::Event {
-            step: Step::Error,
-            about: open.about(),
-            elapsed_ms: Some(millis(open.cut_at.elapsed())),
-            error: Some((code, hint)),
-        });
-    }
-
-    /// The client is back: what it is told first, and what can no longer be told.
-    fn resumed(&mut self, next_index: u64, forgotten: Option<(u64, u64)>) {
-        self.service.shared.metrics.resumed(if forgotten.is_none() { "whole" } else { "partly" });
-        self.greet(Some(forgotten.is_none()), next_index);
-        self.tell_acked_again();
-        // Endings that were told on an earlier line and are gone: the client did not see them there,
-        // so it hears here that they are missing.
-        let forgotten =
-            forgotten.map(|(first, last)| first.max(last.saturating_sub(MOST_MISSED))..=last);
-        for index in forgotten.into_iter().flatten() {
-            let utterance_index = self.machine.client_index_of(index).unwrap_or(index);
-            let reason = MissingReason::JobFailed;
-            self.tell(ToClient::Missing {
-                utterance_index,
-                reason,
-                trace_id: None,
-                audio_ack: None,
-            });
-        }
-    }
-}
-
-/// What is said about speech that was not taken.
-fn refused(reason: Dropped) -> Refusal {
-    let (code, detail) = match reason {
-        Dropped::TooLarge => {
-            (Code::MessageTooLarge, "one piece is more than an utterance may hold")
-        }
-        Dropped::HeldBytes => (Code::QuotaExceeded, "the session holds as much speech as it may"),
-        Dropped::OpenUtterances => {
-            (Code::QuotaExceeded, "as many utterances wait for their ending as may")
-        }
-        Dropped::SeqExhausted => (Code::InvalidMessage, "seq: the numbers are used up"),
-        Dropped::Empty => (Code::InvalidMessage, "audio: there is no speech in the utterance"),
-        Dropped::IndexNotRising => {
-            (Code::InvalidMessage, "utterance_index: is not above the last one")
-        }
-        Dropped::Draining => {
-            (Code::Draining, "the instance is stopping; reconnect and send it again")
-        }
-        Dropped::Closed => (Code::SessionClosed, "the session is closed"),
-        Dropped::Abandoned => (Code::SessionClosed, "the utterance was not finished"),
-    };
-    let refusal = Refusal::new(code, detail);
-    if code.is_retryable() { refusal.retry_after(500) } else { refusal }
-}
-
-fn word(reason: Dropped) -> &'static str {
-    match reason {
-        Dropped::TooLarge => "too_large",
-        Dropped::HeldBytes => "held_bytes",
-        Dropped::OpenUtterances => "open_utterances",
-        Dropped::SeqExhausted => "seq_exhausted",
-        Dropped::Empty => "empty",
-        Dropped::IndexNotRising => "index_not_rising",
-        Dropped::Draining => "draining",
-        Dropped::Closed => "closed",
-        Dropped::Abandoned => "abandoned",
     }
 }

@@ -25,7 +25,11 @@ pub(super) enum Resumed {
     /// The session has its client back.
     Yes,
     /// There is no such session any more.
-    No(Box<dyn Line>, Opening),
+    No(Box<dyn Line>, Box<Opening>),
+}
+
+fn not(line: Box<dyn Line>, opening: Opening) -> Resumed {
+    Resumed::No(line, Box::new(opening))
 }
 
 impl Sessions {
@@ -43,11 +47,11 @@ impl Sessions {
             // What the store knows may be a line behind, and is not asked about a spent token.
             Some(handle) if epoch < handle.former() => {
                 self.shared.metrics.resumed("spent_token");
-                return Resumed::No(line, opening);
+                return not(line, opening);
             }
             Some(handle) => match self.resume_here(&handle, opening, line).await {
                 // Another instance had it in between, and may have it still.
-                Resumed::No(line, opening) => (line, opening),
+                Resumed::No(line, opening) => (line, *opening),
                 Resumed::Yes => return Resumed::Yes,
             },
             None => (line, opening),
@@ -72,7 +76,7 @@ impl Sessions {
                 let _ = handle.letterbox.send(Box::new(ToSession::Superseded)).await;
                 // Its place is taken over once it is gone.
                 handle.letterbox.closed().await;
-                return Resumed::No(line, opening);
+                return not(line, opening);
             }
             Ok(_) => {
                 let asking = handle.ask();
@@ -87,7 +91,7 @@ impl Sessions {
         match handle.letterbox.send_timeout(attach, ATTACH).await {
             Ok(()) => Resumed::Yes,
             Err(error) => match *error.into_inner() {
-                ToSession::Attach(attach) => Resumed::No(attach.line, attach.opening),
+                ToSession::Attach(attach) => not(attach.line, attach.opening),
                 _ => unreachable!("it is what was sent"),
             },
         }
@@ -111,12 +115,12 @@ impl Sessions {
         // Of an earlier life than the last two nobody has an honest token.
         let known = known.is_some_and(|left| named >= left.former);
         if !known || !opening.supports.resume {
-            return Resumed::No(line, opening);
+            return not(line, opening);
         }
-        let Ok(seat) = self.seat(&key, &opening) else { return Resumed::No(line, opening) };
+        let Ok(seat) = self.seat(&key, &opening) else { return not(line, opening) };
         let asking = seat.handle.ask();
         let Ok(claimed) = owners.claim(&key, instance, self.owner_ttl()).await else {
-            return Resumed::No(line, opening);
+            return not(line, opening);
         };
         asking.got(claimed.epoch);
         drop(asking);
@@ -133,13 +137,13 @@ impl Sessions {
         };
         let Some(left) = saved else {
             tracing::warn!(session.id = %key.session(), "a saved session could not be read");
-            return Resumed::No(line, opening);
+            return not(line, opening);
         };
         seat.handle.set_epoch(left.state.epoch);
         let seed = self.shared.secret.turn_seed(&key);
         let restored =
             Session::restore(settings.clone(), left.state, claimed.epoch, seed, self.now());
-        let Ok((machine, effects)) = restored else { return Resumed::No(line, opening) };
+        let Ok((machine, effects)) = restored else { return not(line, opening) };
         let actor = self.actor(seat, machine, &opening, left.trace);
         let attach = Attach { line, opening, epoch: claimed.epoch };
         self.look_after_inherited(&key, left.jobs.iter().map(|job| job.id).collect());
@@ -148,12 +152,18 @@ impl Sessions {
     }
 
     /// What a client comes back with: the session's name, the epoch of the line that it was given
-    /// on, and a mark that only we can make. Every line has another; those of the last line and of
-    /// the one before are good, since the client may not have heard of the last.
+    /// on, and a mark that only we can make and that is good for the client's own subject alone. Every
+    /// line has another; those of the last line and of the one before are good, since the client may
+    /// not have heard of the last.
     pub(crate) fn token(&self, handle: &Handle) -> String {
         let (session, epoch) = (handle.key.session(), handle.epoch());
-        let text = format!("resume {} {session} {epoch:x}", handle.key.tenant());
-        format!("{session}.{epoch:x}.{}", self.shared.secret.sign(&text))
+        let (secret, bare) = (&self.shared.secret, resume(&handle.key, epoch));
+        // Instances of the version before may be asked for it, and know nothing of subjects.
+        let text = match secret.takes_unsigned() {
+            true => bare,
+            false => of_subject(&bare, handle.subject.as_deref()),
+        };
+        format!("{session}.{epoch:x}.{}", secret.sign(&text))
     }
 
     pub(super) fn read_token(&self, opening: &Opening, token: &str) -> Option<Token> {
@@ -161,8 +171,22 @@ impl Sessions {
         let (session, epoch) = named.rsplit_once('.')?;
         let session = SessionId::new(session).ok()?;
         let epoch = u64::from_str_radix(epoch, 16).ok()?;
-        let text = format!("resume {} {session} {epoch:x}", opening.tenant);
-        let right = self.shared.secret.verify(&text, mark);
-        right.then(|| Token { key: SessionKey::new(opening.tenant.clone(), session), epoch })
+        let key = SessionKey::new(opening.tenant.clone(), session);
+        let (secret, bare) = (&self.shared.secret, resume(&key, epoch));
+        let right = secret.verify(&of_subject(&bare, opening.subject.as_deref()), mark)
+            || secret.verify_exposed(&bare, mark);
+        right.then_some(Token { key, epoch })
+    }
+}
+
+fn resume(key: &SessionKey, epoch: u64) -> String {
+    format!("resume {} {} {epoch:x}", key.tenant(), key.session())
+}
+
+/// A session of nobody in particular is nobody's who has a name, and the other way round.
+fn of_subject(bare: &str, subject: Option<&str>) -> String {
+    match subject {
+        Some(subject) => format!("{bare} of {subject}"),
+        None => format!("{bare} of nobody in particular"),
     }
 }

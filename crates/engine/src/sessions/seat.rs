@@ -44,8 +44,7 @@ impl Sessions {
         let bounds = self.shared.settings.sessions;
         let (letterbox, mailbox) = mailbox();
         let (resumes, since) = (opening.supports.resume, self.shared.clock.now().as_millis());
-        let route = opening.manner.route;
-        let handle = Arc::new(Handle::new(key.clone(), letterbox, resumes, since, route));
+        let handle = Arc::new(Handle::new(key.clone(), letterbox, resumes, since, opening));
         let mut open = self.open.lock();
         let full = |limit: &'static str, what: &str, most: usize| {
             self.shared.metrics.limited(limit);

@@ -85,6 +85,7 @@ fn opening() -> Opening {
     };
     Opening {
         tenant: TenantId::new("t").unwrap(),
+        subject: Some("ann".into()),
         address: IpAddr::from([127, 0, 0, 1]),
         manner: Arc::new(manner),
         trace_id: None,
@@ -150,7 +151,7 @@ async fn a_session_of_a_client_that_cannot_return_ends_with_its_line() {
 }
 
 #[test]
-fn a_token_is_good_for_its_tenant_and_session_alone() {
+fn a_token_is_good_for_its_subject_tenant_and_session_alone() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _guard = runtime.enter();
     let engine = engine();
@@ -163,6 +164,10 @@ fn a_token_is_good_for_its_tenant_and_session_alone() {
     assert_eq!(read(&opening, &token), Some(Token { key, epoch: 7 }));
     let stranger = Opening { tenant: TenantId::new("other").unwrap(), ..opening.clone() };
     assert_eq!(read(&stranger, &token), None);
+    for subject in [Some("bob".into()), None] {
+        let another = Opening { subject, ..opening.clone() };
+        assert_eq!(read(&another, &token), None, "another user of the tenant");
+    }
     let another = token.replace(".7.", ".8.");
     for wrong in ["", "s-1", "s-1.", "s-1.7.", "s-2.7.00", "é.é.é", another.as_str()] {
         assert_eq!(read(&opening, wrong), None, "{wrong}");

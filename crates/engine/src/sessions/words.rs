@@ -75,6 +75,8 @@ impl Bye {
 pub struct Opening {
     /// Whose session it is.
     pub tenant: TenantId,
+    /// Who opens it, by their token; nobody else gets it back. Absent where no token is asked for.
+    pub subject: Option<Arc<str>>,
     /// From where.
     pub address: IpAddr,
     /// How its speech is to be worked on.
@@ -111,6 +113,9 @@ pub struct Supports {
     pub resume: bool,
     /// It wants to hear of the steps on the way.
     pub events: bool,
+    /// It is from before there was a list: of what goes wrong it shows `error` and nothing else, each
+    /// in a window of its own.
+    pub existing: bool,
 }
 
 /// How speech is to be worked on. What the node is told is as the client wrote it.
@@ -183,6 +188,22 @@ pub enum FromClient {
     TtsPlayEnded,
     /// The conversation is over.
     Close,
+}
+
+impl FromClient {
+    /// Whether it shows that the pieces before it were all of their utterance.
+    pub(super) fn ends_pieces(&self) -> bool {
+        match self {
+            FromClient::Audio { .. }
+            | FromClient::Finalize
+            | FromClient::SetLanguages(_)
+            | FromClient::Close => true,
+            FromClient::Utterance(_)
+            | FromClient::Cancel { .. }
+            | FromClient::TtsStarted
+            | FromClient::TtsPlayEnded => false,
+        }
+    }
 }
 
 /// A whole utterance of a client.
@@ -281,6 +302,13 @@ pub enum ToClient<'a> {
         refusal: &'a Refusal,
         /// Facts, as pairs of a name and a number or word.
         details: &'a [(&'a str, Detail<'a>)],
+    },
+    /// An utterance failed; for a client that shows nothing but errors.
+    Failed {
+        /// Why.
+        refusal: &'a Refusal,
+        /// Which one.
+        about: About<'a>,
     },
     /// The session is closed, as asked.
     CloseAck,
@@ -401,6 +429,9 @@ pub struct NotOpened {
     pub line: Box<dyn Line>,
     /// Why.
     pub refusal: Refusal,
+    /// The close says enough. An existing client comes back every second, and would show the same
+    /// error each time.
+    pub quiet: bool,
 }
 
 impl fmt::Debug for NotOpened {
@@ -412,7 +443,9 @@ impl fmt::Debug for NotOpened {
 impl NotOpened {
     /// Tells the client why, and closes.
     pub async fn end(mut self) {
-        self.line.tell(ToClient::Error { refusal: &self.refusal, details: &[] });
+        if !self.quiet {
+            self.line.tell(ToClient::Error { refusal: &self.refusal, details: &[] });
+        }
         let code = match self.refusal.code {
             Code::Draining => 1001,
             Code::SchedulerDependencyDown | Code::QuotaExceeded | Code::InternalError => 1013,

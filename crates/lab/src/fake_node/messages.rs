@@ -61,6 +61,13 @@ pub(super) fn register(options: &NodeOptions, node_id: Option<&str>, starting: b
     message
 }
 
+/// Adds to a `node_register` what a current node still works on, unless its test said so already.
+pub(super) fn say_running(message: &mut Value, options: &NodeOptions, running: &[(String, u64)]) {
+    if options.report_running && !options.old_agent {
+        fields_of(message).entry("running").or_insert_with(|| named(running));
+    }
+}
+
 /// `node_heartbeat`; `extra` has the last word.
 pub(super) fn heartbeat(
     options: &NodeOptions,
@@ -97,13 +104,17 @@ pub(super) fn heartbeat(
         let health = if load.draining { "draining" } else { "ready" };
         fields.insert("health".to_owned(), json!(health));
         if options.report_running {
-            let job = |(job_id, attempt_id): &(String, u64)| json!({ "job_id": job_id, "attempt_id": attempt_id });
-            fields.insert("running".to_owned(), load.running.iter().map(job).collect());
+            fields.insert("running".to_owned(), named(&load.running));
         }
     }
     merge(&mut message, &options.heartbeat_overrides);
     merge(&mut message, extra);
     message
+}
+
+fn named(running: &[(String, u64)]) -> Value {
+    let job = |(job_id, attempt_id): &(String, u64)| json!({ "job_id": job_id, "attempt_id": attempt_id });
+    running.iter().map(job).collect()
 }
 
 /// Puts `over` over `base`: objects merge, `Null` as a whole changes nothing, anything else
@@ -284,6 +295,24 @@ mod tests {
                 assert_eq!(languages[list], json!([]), "{list}");
             }
         }
+    }
+
+    #[test]
+    fn a_current_node_says_what_it_runs_when_it_registers() {
+        let said = |options: &NodeOptions, running: &[(String, u64)]| {
+            let mut message = register(options, Some("n"), false);
+            say_running(&mut message, options, running);
+            message.get("running").cloned()
+        };
+        let options = NodeOptions::default();
+        assert_eq!(said(&options, &[]), Some(json!([])));
+        let named = json!([{ "job_id": "j", "attempt_id": 2 }]);
+        assert_eq!(said(&options, &[("j".to_owned(), 2)]), Some(named));
+        let own = NodeOptions::default().register_with(json!({ "running": "nonsense" }));
+        assert_eq!(said(&own, &[]), Some(json!("nonsense")));
+        let quiet = NodeOptions { report_running: false, ..NodeOptions::default() };
+        assert_eq!(said(&quiet, &[]), None);
+        assert_eq!(said(&NodeOptions::default().old_agent(), &[]), None);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub struct NodeOptions {
     pub accept_public_jobs: bool,
     /// When it reports.
     pub heartbeats: Heartbeats,
-    /// Whether its heartbeats list the jobs it works on.
+    /// Whether its registration and its heartbeats list the jobs it works on.
     pub report_running: bool,
     /// Is an agent from before `supports`: no ack, no limit, no list of running jobs, services in
     /// the spellings found in the field, and the habits of [`ExistingAgent`]. It works on a job only

@@ -264,12 +264,8 @@ impl Worker {
 
     /// Sends a heartbeat, and once more the results that were not acked since the last but one.
     fn report(&mut self, link: &mut Link, extra: &Value) {
-        let name = |job: &Job| (job.ids.job_id.to_string(), job.ids.attempt_id);
-        let load = Load {
-            running: self.running.iter().map(name).collect(),
-            draining: self.draining,
-            starting: self.is_starting(),
-        };
+        let load =
+            Load { running: self.listed(), draining: self.draining, starting: self.is_starting() };
         link.send_json(&messages::heartbeat(&self.options, Some(&self.node_id), &load, extra));
         self.repeat_results(link, self.heartbeats_sent);
         self.heartbeats_sent += 1;
@@ -279,6 +275,12 @@ impl Worker {
             let share = if self.options.old_agent { 1.0 } else { rand::random_range(0.9..=1.0) };
             Instant::now() + every.mul_f64(share)
         });
+    }
+
+    /// What it works on.
+    fn listed(&self) -> Vec<(String, u64)> {
+        let name = |job: &Job| (job.ids.job_id.to_string(), job.ids.attempt_id);
+        self.running.iter().map(name).collect()
     }
 
     /// Sends again what was sent before that many heartbeats and is not acked.
@@ -332,7 +334,9 @@ impl Worker {
                     Some(Told::Crash | Told::Heartbeat(_)) => {}
                 },
             }
-            match establish(&self.options, Some(&self.node_id), self.is_starting()).await {
+            let running = self.listed();
+            let starting = self.is_starting();
+            match establish(&self.options, Some(&self.node_id), starting, Some(&running)).await {
                 Ok((mut link, registration)) => {
                     self.registered(&registration);
                     self.resume(&mut link);

@@ -111,6 +111,8 @@ impl SpeakerOptions {
     /// nothing to it; every `error` is a popup, which [`super::Report::popups`] counts.
     pub fn existing_client(mut self) -> Self {
         self.supports.clear();
+        // It is served from another port than the scheduler, and may be by another name.
+        self.page = Some("http://localhost:9001".to_owned());
         self
     }
 

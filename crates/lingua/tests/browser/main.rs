@@ -1,4 +1,4 @@
-//! The dashboard and the talk page in a real Chromium.
+//! The dashboard, the talk page and the page for owners of nodes in a real Chromium.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(dead_code, reason = "what tests share is shared with the other binary too")]
 
@@ -15,4 +15,5 @@ mod dashboard;
 mod dashboard_charts;
 mod dashboard_demo;
 mod dashboard_tokens;
+mod node_page;
 mod talk;

@@ -149,6 +149,8 @@ async fn nothing_is_described_that_nobody_says() {
     old.set_languages("zh", "en").await.unwrap();
     old.about_session("auth", json!({"token": "t"})).await.unwrap();
     old.next_of("auth_ack").await.unwrap();
+    old.about_session("room_join", json!({})).await.unwrap();
+    old.next_of("room_error").await.unwrap();
     old.close_session("done").await.unwrap();
     old.next_of("session_close_ack").await.unwrap();
 

@@ -16,10 +16,10 @@ use lingua_lab::RedisConfig;
 use process::{Lingua, wait_for};
 use serde_json::{Value, json};
 
-const HEARD: &str = "canaryheard7q";
-const MEANT: &str = "canarymeant8w";
+pub const HEARD: &str = "canaryheard7q";
+pub const MEANT: &str = "canarymeant8w";
 const PARTLY: &str = "canarypartly1z";
-const FAULT: &str = "canaryfault9e";
+pub const FAULT: &str = "canaryfault9e";
 /// Of itself, for its administrators: shown to them, and found nowhere else.
 const NEWS: &str = "canarynews0p";
 const SPEECH: &str = "canaryspeech2rcanaryspeech2r";
@@ -29,10 +29,10 @@ const BAD: &str = "canarybad5u";
 const TOKEN: &str = "eyJcanarytoken6i";
 
 /// What may not be found, by name: each in every form in which it could appear.
-struct Secrets(Vec<(String, Vec<String>)>);
+pub struct Secrets(Vec<(String, Vec<String>)>);
 
 impl Secrets {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut secrets = Secrets(Vec::new());
         for plain in [HEARD, MEANT, PARTLY, FAULT, NEWS, SPEECH, VOICE, PASSWORD, BAD, TOKEN] {
             secrets.add(plain, plain);
@@ -40,7 +40,7 @@ impl Secrets {
         secrets
     }
 
-    fn add(&mut self, name: &str, plain: &str) {
+    pub fn add(&mut self, name: &str, plain: &str) {
         let hex: String = plain.bytes().map(|byte| format!("{byte:02x}")).collect();
         let list = plain.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(", ");
         let mut forms = vec![plain.to_owned(), hex.to_uppercase(), hex, list];
@@ -54,7 +54,7 @@ impl Secrets {
     }
 
     /// Where something of it is found, with what stands around it.
-    fn found_in(&self, place: &str, text: &str) -> Vec<String> {
+    pub fn found_in(&self, place: &str, text: &str) -> Vec<String> {
         let forms =
             self.0.iter().flat_map(|(name, forms)| forms.iter().map(move |form| (name, form)));
         let found = forms.filter_map(|(name, form)| {
@@ -79,7 +79,7 @@ fn a_secret_is_found_in_every_form() {
     assert!(secrets.found_in("x", "nothing of it").is_empty());
 }
 
-fn speech() -> String {
+pub fn speech() -> String {
     // An even number of bytes, as samples have.
     STANDARD.encode(SPEECH.repeat(40))
 }
@@ -132,7 +132,7 @@ fn nonsense(kind: &str, session: &str) -> Vec<String> {
 }
 
 /// A node takes the next job and does it well or badly.
-async fn work(node: &mut Line, secrets: &mut Secrets, success: bool) {
+pub async fn work(node: &mut Line, secrets: &mut Secrets, success: bool) {
     let assign = node.hear_a("job_assign").await;
     secrets.add("lease token", assign["lease_token"].as_str().unwrap());
     let about = |kind: &str, more: Value| {

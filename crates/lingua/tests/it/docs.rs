@@ -241,11 +241,12 @@ fn the_files_to_deploy_agree_with_the_code_and_the_manual() {
     let toolchain = read("rust-toolchain.toml");
     let channel = toolchain.split('"').nth(1).unwrap();
     let container = read("deploy/Containerfile");
-    assert!(container.contains(&format!("FROM rust:{channel}-slim")), "not Rust {channel}");
+    assert!(container.contains(&format!("RUST_IMAGE=rust:{channel}-slim")), "not Rust {channel}");
     assert!(container.contains(&format!("RUSTUP_TOOLCHAIN={channel}\n")), "not Rust {channel}");
     // The rights of the store's user, as the manual gives them and a test of the store proves them.
     let rights = |text: &str| -> String {
-        let line = text.lines().find(|line| line.contains("lingua on >password")).unwrap();
+        let line =
+            text.lines().find(|line| line.contains("lingua on #SHA256-OF-ITS-PASSWORD")).unwrap();
         line.split_once("resetkeys").unwrap().1.to_owned()
     };
     assert_eq!(rights(&read("deploy/redis.conf")), rights(&read("docs/OPERATIONS.md")));

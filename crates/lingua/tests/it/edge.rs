@@ -261,3 +261,30 @@ fn a_node_cannot_make_the_scheduler_call_itself_or_another_instance() {
     let (_, view) = get(other.address(), "/api/v1/nodes/victim");
     assert_eq!((&view["order"], &view["state"]), (&json!("serve"), &json!("ready")), "{view}");
 }
+
+#[test]
+fn a_configuration_of_the_older_scheduler_is_spoken_of_and_not_read() {
+    let place = tempfile::tempdir().unwrap();
+    let older = "[server]\nhost = \"0.0.0.0\"\nport = 1\n[scheduler.phase2.redis]\nurl = \"redis://:s3cret@h\"\n";
+    std::fs::write(place.path().join("config.toml"), older).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lingua"));
+        command.args(args).current_dir(place.path()).env_remove("LINGUA_STORE");
+        // It ends as soon as it has said what it has to: nobody can listen there.
+        command.env("LINGUA_LISTEN", "192.0.2.1:1").env("LINGUA_INSECURE", "true");
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = run(&["serve"]);
+    assert_eq!(code, Some(1), "{said}");
+    for name in
+        ["is not read", "server.port is now listen", "phase2.redis.url is now store", "MIGRATING"]
+    {
+        assert!(said.contains(name), "{said}");
+    }
+    assert!(!said.contains("s3cret"), "{said}");
+    // Given on purpose it is refused, in the same words.
+    let (code, said) = run(&["serve", "--config", "config.toml"]);
+    assert_eq!(code, Some(78), "{said}");
+    assert!(said.contains("server.port is now listen"), "{said}");
+}

@@ -1,6 +1,7 @@
 //! Two tenants, one of which asks for a hundred times as much as the other: the other keeps its share.
 
 use crate::app;
+use crate::gated::Line;
 use crate::tokens;
 
 use std::collections::HashMap;
@@ -246,4 +247,45 @@ async fn one_tenant_hands_in_so_many_a_second_and_the_other_as_many_beside() {
     assert_eq!(hand_in(&other).await.0, 200, "the rate is each one's own");
     tokio::time::sleep(Duration::from_secs(retry.unwrap())).await;
     assert_eq!(hand_in(&one).await.0, 200, "it may come when it was told to");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_subject_does_not_use_up_its_tenants_limits() {
+    let limits = "[limits]\ncalls_per_subject_per_s = 3\nsessions_per_subject = 2";
+    let guarded = tokio::task::spawn_blocking(|| Guarded::start(limits)).await.unwrap();
+    let token = |subject: &str| guarded.mint("session", subject, &["--tenant", "acme"]);
+    let client = |subject: &str| HttpClient::new(guarded.url()).bearer(&token(subject)).unwrap();
+    let (one, other) = (client("one"), client("other"));
+    let (mut good, mut limited) = (0, None);
+    for _ in 0..30 {
+        let reply = one.get("/v1/languages").await.unwrap();
+        match reply.status {
+            200 => good += 1,
+            _ => limited = Some((reply.status, reply.json().unwrap()["error"].clone())),
+        }
+    }
+    assert!((3..30).contains(&good), "{good}");
+    assert_eq!(limited, Some((429, json!("RATE_LIMITED"))));
+    assert_eq!(other.get("/v1/languages").await.unwrap().status, 200, "another one of the tenant");
+
+    let mut open = Vec::new();
+    for (subject, answer) in [
+        ("one", "session_init_ack"),
+        ("one", "session_init_ack"),
+        ("one", "error"),
+        ("other", "session_init_ack"),
+    ] {
+        let mut line =
+            Line::open(guarded.lingua.address(), "/ws/session", Some(&token(subject))).await;
+        line.say(&json!({"type": "session_init", "client_version": "1", "platform": "test", "src_lang": "en",
+            "tgt_lang": "zh"}))
+            .await;
+        let heard = line.hear().await;
+        assert_eq!(heard["type"], answer, "{heard}");
+        if answer == "error" {
+            assert_eq!(heard["code"], "QUOTA_EXCEEDED", "{heard}");
+            assert_eq!(line.hear().await["close"], 1013);
+        }
+        open.push(line);
+    }
 }

@@ -25,6 +25,8 @@ mod audit;
 mod auth;
 mod board;
 mod canary;
+mod canary_store;
+mod cluster_key;
 mod commands_with_tls;
 mod commands_with_tokens;
 mod demo;
@@ -47,6 +49,7 @@ mod needs;
 mod no_oversell;
 mod observing;
 mod openapi;
+mod owners;
 mod operating;
 mod paper_calls;
 mod randomness;
@@ -71,6 +74,7 @@ mod top;
 mod traces;
 mod traces_process;
 mod tutorial;
+mod unfinished;
 mod versions;
 
 /// Nodes and jobs on each kind of store.

@@ -17,8 +17,8 @@ const BASE: &str = "awk basename bash cat chgrp chmod chown chroot chrt cp cut d
     setpriv setsid sh sha256sum sleep sort split stat stty sync tac tail tar taskset tee test timeout touch tr true tty umount \
     uname uniq unshare wc xargs";
 
-/// What is tried out by scripts, and needed by none.
-const TRIED: &str = "apt-get apt-config sudo";
+/// What is tried out, and needed by none.
+const TRIED: &str = "apt-get apt-config sudo nvidia-smi";
 
 /// Rust, what is built here, and what is in an environment of Python that a script made.
 const OURS: &str = "cargo rustc rustup lingua pip pytest python ruff mypy";

@@ -54,7 +54,7 @@ async fn a_node_that_registers_again_and_again_is_refused_before_it_reaches_the_
     let (cost, refused) = during(&app, async {
         let mut refused = 0;
         for _ in 0..200 {
-            // One a second is let in.
+            // What is left of the minute is let in, and one a second.
             let Err(error) = FakeNode::scripted(options(&app, "liar")).await else { continue };
             refused += 1;
             let told = error.downcast_ref::<ConnectError>().unwrap();
@@ -66,8 +66,8 @@ async fn a_node_that_registers_again_and_again_is_refused_before_it_reaches_the_
         refused
     })
     .await;
-    assert!(refused > 150, "{refused} of 200 registrations were refused");
-    assert!(cost < 2_500, "{cost} commands for {refused} refused registrations");
+    assert!(refused > 100, "{refused} of 200 registrations were refused");
+    assert!(cost < 3_000, "{cost} commands for {refused} refused registrations");
     assert!(app.counter("lingua_limited_total{limit=\"node_registrations_per_min\"}") >= refused);
     let _other = scripted(&app, "honest").await;
     app.finish().await;

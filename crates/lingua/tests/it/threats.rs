@@ -38,8 +38,11 @@ impl Place {
 
     /// A session of this tenant, and what it was told.
     async fn session(&self, tenant: &str, resume: Option<&str>) -> (Line, Value) {
-        let token = self.keys.session(tenant, tenant);
-        let mut line = Line::open(self.lingua.address(), "/ws/session", Some(&token)).await;
+        self.session_with(&self.keys.session(tenant, tenant), resume).await
+    }
+
+    async fn session_with(&self, token: &str, resume: Option<&str>) -> (Line, Value) {
+        let mut line = Line::open(self.lingua.address(), "/ws/session", Some(token)).await;
         line.say(&json!({"type": "session_init", "client_version": "1", "platform": "test", "src_lang": "en",
             "tgt_lang": "zh", "supports": ["resume"], "resume_token": resume}))
             .await;
@@ -87,6 +90,24 @@ async fn a_resume_token_is_worth_nothing_to_another_tenant_and_nothing_twice() {
     let (_replay, spent) = place.session("acme", Some(stolen)).await;
     assert_eq!(spent["recovered"], false, "{spent}");
     assert_ne!(spent["session_id"], first["session_id"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resume_token_is_worth_nothing_to_another_user_of_the_tenant() {
+    let place = Place::start();
+    let ann = place.keys.session_of("acme", "ann", "a-1");
+    let (line, first) = place.session_with(&ann, None).await;
+    drop(line);
+    let stolen = first["resume_token"].as_str().unwrap();
+    let bob = place.keys.session_of("acme", "bob", "b-1");
+    let (_thief, other) = place.session_with(&bob, Some(stolen)).await;
+    assert_eq!(other["recovered"], false, "{other}");
+    assert_ne!(other["session_id"], first["session_id"]);
+    // Whatever her token is called by then.
+    let newer = place.keys.session_of("acme", "ann", "a-2");
+    let (_ann, again) = place.session_with(&newer, Some(stolen)).await;
+    let (recovered, id) = (&again["recovered"], &again["session_id"]);
+    assert_eq!((recovered, id), (&json!(true), &first["session_id"]), "{again}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! Instances that know each other by their certificates.
 
+use crate::gated::Line;
 use crate::process;
 use crate::tls_lab;
 
@@ -36,7 +37,7 @@ struct Pair {
     first: Lingua,
     second: Lingua,
     near: Tunnel,
-    _far: Tunnel,
+    far: Tunnel,
     _node: FakeNode,
     _redis: RedisServer,
 }
@@ -52,7 +53,7 @@ impl Pair {
         let far = Tunnel::open(&client, second.address()).await;
         let options = NodeOptions::new(far.ws("/ws/node")).behaviour(Behaviour::taking_ms(1));
         let node = FakeNode::connect(options).await.unwrap();
-        Pair { house, first, second, near, _far: far, _node: node, _redis: redis }
+        Pair { house, first, second, near, far, _node: node, _redis: redis }
     }
 
     fn client(&self) -> HttpClient {
@@ -79,25 +80,53 @@ async fn a_job_goes_to_the_node_of_another_instance_over_tls() {
 }
 
 #[tokio::test]
+async fn sessions_of_another_instance_are_found_over_tls() {
+    let pair = Pair::start(House::new()).await;
+    let mut line = Line::open(pair.far.address(), "/ws/session", None).await;
+    line.say(
+        &json!({"type": "session_init", "client_version": "1", "platform": "test", "src_lang": "en",
+        "tgt_lang": "zh"}),
+    )
+    .await;
+    let opened = line.hear_a("session_init_ack").await;
+    let mut last = Value::Null;
+    for _ in 0..200 {
+        last = pair.client().get("/api/v1/sessions").await.unwrap().json().unwrap();
+        let found = &last["sessions"][0];
+        if found["instance"] == "two" && found["session_id"] == opened["session_id"] {
+            assert_eq!(last["silent"], json!([]), "{last}");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the other instance's session is not found: {last}");
+}
+
+#[tokio::test]
 async fn bodies_are_told_to_instances_alone() {
     let pair = Pair::start(House::new()).await;
     let house = &pair.house;
     let path = "/internal/v1/bodies/x";
     let node_of_theirs = Client::with(&house.instances, &house.instances.node(&["n"]));
-    for (who, client, status) in [
-        ("nobody", house.client(), Some(403)),
-        ("a node", Client::with(&house.instances, &house.nodes.node(&["n"])), Some(403)),
-        ("a node of the same authority", node_of_theirs, Some(403)),
+    for (who, client, refusal) in [
+        ("nobody", house.client(), Some("certificates")),
+        ("a node", Client::with(&house.instances, &house.nodes.node(&["n"])), Some("certificates")),
+        ("a node of the same authority", node_of_theirs, Some("certificates")),
         ("a stranger", Client::with(&house.instances, &Authority::new("x").instance()), None),
-        ("an instance", Client::with(&house.instances, &house.instances.instance()), Some(200)),
+        // Its certificate is not enough: a stolen one has no key of the instances beside it.
+        ("an instance", Client::with(&house.instances, &house.instances.instance()), Some("sign")),
         (
             "one that was an instance",
             Client::with(&house.instances, &house.instances.instance_for(-60)),
             None,
         ),
     ] {
-        let found = client.get(pair.first.address(), path).await.ok().map(|(status, _)| status);
-        assert_eq!(found, status, "{who}");
+        let found = client.get(pair.first.address(), path).await.ok();
+        let is_expected = match (&found, refusal) {
+            (Some((403, body)), Some(word)) => body["detail"].as_str().unwrap().contains(word),
+            (found, refusal) => found.is_none() && refusal.is_none(),
+        };
+        assert!(is_expected, "{who}: {found:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use collector::{Collector, Mood};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use lingua_lab::HttpClient;
 use process::Lingua;
@@ -98,7 +98,7 @@ async fn behind_tls(config: ServerConfig) -> Collector {
             tokio::spawn(async move {
                 // One that does not trust us hangs up.
                 let Ok(tls) = acceptor.accept(tcp).await else { return };
-                let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                let server = hyper::server::conn::http1::Builder::new();
                 let service = TowerToHyperService::new(router);
                 let _ = server.serve_connection(TokioIo::new(tls), service).await;
             });

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::options::{Config, Identity};
+use lingua_engine::cluster::presence::is_address;
+
+use super::options::{Config, Identity, Limits};
 use crate::site::{Host, Origin};
 
 /// Everything that does not.
@@ -54,27 +56,7 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
         main.admin_listen.is_none_or(|admin| admin.port() == 0 || admin != main.listen),
         "admin_listen is the same as listen: leave it empty".to_owned(),
     );
-    must(
-        limits.connections_per_address <= limits.connections,
-        format!(
-            "limits.connections_per_address ({}) is more than limits.connections ({})",
-            limits.connections_per_address, limits.connections
-        ),
-    );
-    must(
-        limits.sessions_per_tenant <= limits.sessions,
-        format!(
-            "limits.sessions_per_tenant ({}) is more than limits.sessions ({})",
-            limits.sessions_per_tenant, limits.sessions
-        ),
-    );
-    must(
-        limits.jobs_per_tenant <= limits.jobs,
-        format!(
-            "limits.jobs_per_tenant ({}) is more than limits.jobs ({})",
-            limits.jobs_per_tenant, limits.jobs
-        ),
-    );
+    of_limits(limits, &mut must);
     must(
         jobs.waiting_per_pair <= jobs.waiting,
         format!(
@@ -148,6 +130,68 @@ fn of_identity(identity: &Identity) -> Vec<String> {
     problems
 }
 
+/// What has to fit together in `[limits]`.
+fn of_limits(limits: &Limits, must: &mut impl FnMut(bool, String)) {
+    for (part, whole, part_name, whole_name) in [
+        (
+            limits.connections_per_address,
+            limits.connections,
+            "connections_per_address",
+            "connections",
+        ),
+        (limits.sessions_per_tenant, limits.sessions, "sessions_per_tenant", "sessions"),
+        (limits.jobs_per_tenant, limits.jobs, "jobs_per_tenant", "jobs"),
+        (
+            limits.unfinished_bytes_per_address,
+            limits.unfinished_bytes,
+            "unfinished_bytes_per_address",
+            "unfinished_bytes",
+        ),
+        (
+            limits.unfinished_bytes_per_tenant,
+            limits.unfinished_bytes,
+            "unfinished_bytes_per_tenant",
+            "unfinished_bytes",
+        ),
+    ] {
+        must(
+            part <= whole,
+            format!("limits.{part_name} ({part}) is more than limits.{whole_name} ({whole})"),
+        );
+    }
+    // One that comes in pieces is put together beside its largest piece.
+    for (message, message_name, budget, budget_name) in [
+        (
+            limits.session_message_bytes,
+            "session_message_bytes",
+            limits.unfinished_bytes_per_tenant,
+            "unfinished_bytes_per_tenant",
+        ),
+        (
+            limits.session_message_bytes.max(limits.node_message_bytes),
+            "session_message_bytes or limits.node_message_bytes",
+            limits.unfinished_bytes_per_address,
+            "unfinished_bytes_per_address",
+        ),
+    ] {
+        must(
+            2 * message <= budget,
+            format!(
+                "limits.{budget_name} ({budget}) is less than twice limits.{message_name} ({message}): a \
+                 message in pieces would never fit"
+            ),
+        );
+    }
+    must(
+        limits.message_timeout_ms <= limits.silence_ms,
+        format!(
+            "limits.message_timeout_ms ({}) is more than limits.silence_ms ({}): who sends a long message \
+             says nothing else meanwhile",
+            limits.message_timeout_ms, limits.silence_ms
+        ),
+    );
+}
+
 /// The name of a key: that of its file up to the first dot.
 pub(crate) fn kid(file: &Path) -> Option<String> {
     let name = file.file_name()?.to_str()?.split('.').next()?;
@@ -159,9 +203,7 @@ fn advertised(address: &str, tls: bool) -> Result<(), String> {
     if tls && !address.starts_with("https://") {
         return Err("advertise has to begin with https:// where tls.cert_file is set".to_owned());
     }
-    let rest = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
-    let whole = rest.and_then(|rest| rest.parse::<axum::http::uri::Authority>().ok());
-    match whole.is_some_and(|whole| !whole.host().is_empty() && !whole.as_str().contains('@')) {
+    match is_address(address) {
         true => Ok(()),
         false => Err(format!(
             "advertise: {address:?} is not http://host:port, where others reach this instance"

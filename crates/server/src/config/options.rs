@@ -265,8 +265,12 @@ options! {
         header_timeout_ms: u64 = 5_000, 100..=60_000;
         /// For those of the next one: a connection that asks for nothing for so long is closed.
         idle_timeout_ms: u64 = 15_000, 100..=3_600_000;
-        /// For the first message on a socket.
+        /// For a node to register or a client to open a session, from when its socket is open. Who has not is
+        /// closed, whatever else they say.
         handshake_timeout_ms: u64 = 10_000, 100..=60_000;
+        /// For a message on a socket or the body of a request to be whole, from its first byte: long enough for
+        /// the largest on a slow line.
+        message_timeout_ms: u64 = 30_000, 100..=3_600_000;
         /// Sockets that give no sign of life for so long are closed.
         silence_ms: u64 = 90_000, 1_000..=3_600_000;
         /// Bytes of one message of a client: a whole utterance fits, in base64 too.
@@ -276,9 +280,11 @@ options! {
         /// Bytes of one result of a node, as it comes; an attempt with a larger one has failed. Below what
         /// waits for one client at most, 8 MiB, so that no result costs its speaker the session.
         result_bytes: usize = base.1.max_result_bytes, 65_536..=7_340_032;
-        /// Messages a second from one client, and twice as many at once; more are read later.
+        /// Messages a second from one client, and twice as many at once; more are read later. A frame of less than
+        /// 1 KiB that continues a message counts as one too.
         session_messages_per_s: u32 = 200, 1..=100_000;
-        /// Messages a second from one node beyond those about its jobs; who sends more is let go.
+        /// Messages a second from one node beyond those about its jobs, such frames counted too; who sends more is
+        /// let go.
         node_messages_per_s: u32 = 2_000, 1..=100_000;
         /// Registrations of one node in a minute, and as many at once; more are refused. A node registers
         /// when it connects, and one whose network fails every other second still comes back.
@@ -289,16 +295,28 @@ options! {
         /// Jobs a second that one node names and that this instance has to look up in the store, 512 or
         /// more at once; more are refused. Enough for 256 slots in every heartbeat after a node moved.
         node_lookups_per_s: u32 = base.1.node_limits.lookups_per_s, 1..=10_000;
+        /// Memory for messages and bodies that are not whole yet, on all connections. A message for which there is no
+        /// room is read later, a body is refused.
+        unfinished_bytes: usize = 256 << 20, 1_048_576..=1_099_511_627_776;
+        /// From one address. Behind a load balancer all clients have the same.
+        unfinished_bytes_per_address: usize = 64 << 20, 1_048_576..=1_099_511_627_776;
+        /// Of one tenant.
+        unfinished_bytes_per_tenant: usize = 64 << 20, 1_048_576..=1_099_511_627_776;
         /// Sessions of this instance, those whose client is away for a moment counted.
         sessions: usize = base.1.sessions.total, 1..=1_000_000;
         /// Of one tenant.
         sessions_per_tenant: usize = base.1.sessions.per_tenant, 1..=1_000_000;
+        /// Of one subject of a tenant: a user, or a program that speaks for many.
+        sessions_per_subject: usize = 1_000, 1..=1_000_000;
+        /// Calls a second of one subject, and as many at once; 0 for no limit. Nodes have limits of their own.
+        calls_per_subject_per_s: u32 = 1_000, 0..=1_000_000;
         /// Jobs of this instance that are open; new ones are refused beyond it, before it collapses.
         jobs: usize = base.1.admission.jobs, 1..=1_000_000;
         /// Of one tenant.
         jobs_per_tenant: usize = base.1.admission.jobs_per_tenant, 1..=1_000_000;
-        /// New jobs a second of one tenant, and as many at once; 0 for no limit.
-        jobs_per_tenant_per_s: u32 = base.1.admission.jobs_per_tenant_per_s, 0..=1_000_000;
+        /// New jobs a second of one tenant, and as many at once; 0 for no limit. Half of what an instance can do, so
+        /// that none of them has it alone.
+        jobs_per_tenant_per_s: u32 = 8_000, 0..=1_000_000;
         /// Jobs of other instances that callers wait for here (wait_ms), each once however many wait for it;
         /// more are refused. Each costs one word to every instance, and one back.
         job_watches: usize = base.1.watches.total, 1..=1_000_000;
@@ -433,6 +451,11 @@ options! {
 
     /// Several instances.
     cluster Cluster ["cluster."] {
+        /// A file with the key that the instances of one store share: 64 hexadecimal digits, as of `openssl
+        /// rand -hex 32`. It signs what they say to each other and the tokens by which clients come back, and
+        /// is never in the store. Empty: with memory a key of the process alone, with a Redis on this machine
+        /// one that is made in the user's state directory; with any other Redis it has to be set.
+        key_file: Option<PathBuf> = None;
         /// How long an instance owns a session or a node without renewing.
         owner_ttl_ms: u64 = base.1.timing.owner_ttl_ms, 300..=600_000;
         /// How often how everything stands is put together for those who look.

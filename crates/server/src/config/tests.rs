@@ -117,6 +117,8 @@ fn what_does_not_fit_together_is_refused() {
             "needs tls.peer_ca_file",
         ),
         ("advertise = \"http://h\"\n[tls]\ncert_file = \"a\"\nkey_file = \"b\"", "https://"),
+        ("advertise = \"foo\"", "is not http://host:port"),
+        ("advertise = \"http://h:1/x?y=\"", "is not http://host:port"),
         ("store = \"redis://h\"\nstore_file = \"f\"", "one or the other"),
         ("admin_listen = \"127.0.0.1:5010\"", "leave it empty"),
         ("[limits]\nconnections = 100", "limits.connections"),

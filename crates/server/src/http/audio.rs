@@ -1,15 +1,14 @@
 //! Audio ahead of its job.
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
+use axum::http::header;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use lingua_engine::Engine;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::body;
+use super::body::Unread;
 use super::error::{Answer, refusals};
 use super::guard::of_tenant;
 use super::query::{Segment, named};
@@ -38,10 +37,9 @@ pub(crate) struct Kept {
 pub(crate) async fn keep(
     State(engine): State<Engine>,
     Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-    body: Body,
+    body: Unread,
 ) -> Answer<Json<Kept>> {
-    let audio = body::bytes(&headers, body, engine.settings().max_audio_bytes).await?;
+    let audio = body.bytes(engine.settings().max_audio_bytes).await?;
     let (audio_ref, expires_ms) = engine.audio.keep(&of_tenant(&caller)?, audio)?;
     Ok(Json(Kept { audio_ref, expires_ms }))
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
@@ -18,7 +17,7 @@ use lingua_engine::{Engine, Readiness};
 use lingua_store::jobs::JobRecord;
 use tokio::time::Instant;
 
-use super::body::{self, DISPATCH_BODY_BYTES};
+use super::body::{DISPATCH_BODY_BYTES, Unread};
 use super::error::{Answer, Refused, refusals, refused};
 use super::guard::of_tenant;
 use crate::identity::Caller;
@@ -40,11 +39,11 @@ refusals!(Refusals: InvalidMessage, MessageTooLarge, InvalidLanguage, NotFound, 
 pub(crate) async fn f2f(
     State(engine): State<Engine>,
     Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-    body: Body,
+    body: Unread,
 ) -> Answer<Json<Dispatched>> {
     let began = Instant::now();
-    let request: DispatchRequest = body::json(&headers, body, DISPATCH_BODY_BYTES).await?;
+    let trace = traceparent(&body.headers);
+    let request: DispatchRequest = body.json(DISPATCH_BODY_BYTES).await?;
     let order = request.check(engine.settings())?;
     if engine.readiness() == Readiness::Draining {
         return Err(refused(Code::Draining, "this instance is stopping; use another one"));
@@ -56,7 +55,7 @@ pub(crate) async fn f2f(
     };
     let (request, wait) = (order.request.clone(), order.wait);
     let mut spec = order.job(tenant.clone(), audio, engine.chance());
-    spec.trace = traceparent(&headers);
+    spec.trace = trace;
     let submitted = match &request {
         Some(request) => engine.jobs.submit_request(spec, request).await?,
         None => Submitted::Here(engine.jobs.submit(spec)?),

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use lingua_core::outcome::Code;
 use lingua_engine::Engine;
 use lingua_engine::job::Refusal;
+use tokio::time::Instant;
 
 use super::error::{Refused, Turned, refused};
 use crate::audit::{Actor, Call};
@@ -87,6 +88,9 @@ impl Guard {
             }
             Who::These(roles) => match self.caller(request.headers(), certified, roles) {
                 Ok(caller) => {
+                    if let Err(refusal) = self.may_call(&caller, peer) {
+                        return (caller, Refused(refusal).into_response());
+                    }
                     self.gate.audit().used(&caller, call);
                     known = caller.clone();
                     self.may_act(&caller, &mut request);
@@ -115,6 +119,14 @@ impl Guard {
             let (gate, caller) = (Arc::clone(&self.gate), caller.clone());
             request.extensions_mut().insert(Actor { gate, caller, address });
         }
+    }
+
+    /// Refuses a subject that calls too often.
+    fn may_call(&self, caller: &Caller, peer: Option<&Peer>) -> Result<(), Refusal> {
+        let (Caller::Known(known), Some(peer)) = (caller, peer) else { return Ok(()) };
+        let per_s = peer.limits.calls_per_subject_per_s;
+        let called = self.gate.subjects.call(known, per_s, Instant::now());
+        called.inspect_err(|_| self.engine.metrics().limited("calls_per_subject_per_s"))
     }
 
     fn now_s(&self) -> u64 {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::IntoResponse;
@@ -17,7 +16,7 @@ use lingua_engine::nodes::Heard;
 use lingua_store::jobs::JobRecord;
 
 use super::Door;
-use super::body::{self, NODE_BODY_BYTES};
+use super::body::{NODE_BODY_BYTES, Unread};
 use super::error::{Answer, Refused, not_found, refusals, refused};
 use super::query::{Params, Segment, named};
 use crate::audit::Actor;
@@ -32,7 +31,7 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 
 refusals!(ViewRefusals: InvalidMessage, NotFound, QuotaExceeded, SchedulerDependencyDown);
 refusals!(CancelRefusals: InvalidMessage, NotFound, Conflict, SchedulerDependencyDown);
-refusals!(WordRefusals: InvalidMessage, MessageTooLarge, Forbidden, NotFound, StaleAttempt,
+refusals!(WordRefusals: InvalidMessage, MessageTooLarge, QuotaExceeded, Forbidden, NotFound, StaleAttempt,
     RateLimited, SchedulerDependencyDown);
 
 /// Ask how a job stands
@@ -169,10 +168,9 @@ async fn known(engine: &Engine, caller: &Caller, id: &JobId) -> Result<JobRecord
 pub(crate) async fn ack(
     State(engine): State<Engine>,
     Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-    body: Body,
+    body: Unread,
 ) -> Answer<Json<Done>> {
-    let request: AckRequest = body::json(&headers, body, NODE_BODY_BYTES).await?;
+    let request: AckRequest = body.json(NODE_BODY_BYTES).await?;
     hear(&engine, &caller, request.said()?).await
 }
 
@@ -186,10 +184,9 @@ pub(crate) async fn ack(
 pub(crate) async fn done(
     State(engine): State<Engine>,
     Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-    body: Body,
+    body: Unread,
 ) -> Answer<Json<Done>> {
-    let request: DoneRequest = body::json(&headers, body, NODE_BODY_BYTES).await?;
+    let request: DoneRequest = body.json(NODE_BODY_BYTES).await?;
     hear(&engine, &caller, request.said()?).await
 }
 
@@ -203,10 +200,9 @@ pub(crate) async fn done(
 pub(crate) async fn fail(
     State(engine): State<Engine>,
     Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-    body: Body,
+    body: Unread,
 ) -> Answer<Json<Done>> {
-    let request: FailRequest = body::json(&headers, body, NODE_BODY_BYTES).await?;
+    let request: FailRequest = body.json(NODE_BODY_BYTES).await?;
     hear(&engine, &caller, request.said()?).await
 }
 

@@ -9,9 +9,8 @@ pub(crate) use table::HttpNodes;
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use lingua_core::NodeId;
@@ -24,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::Door;
-use super::body::{self, NODE_BODY_BYTES};
+use super::body::{NODE_BODY_BYTES, Unread};
 use super::error::{Answer, method_not_allowed, refusals, refused};
 use super::query::{Params, Segment, named};
 use crate::identity::Caller;
@@ -39,7 +38,7 @@ const INBOX: usize = 256;
 
 refusals!(RegisterRefusals: InvalidMessage, MessageTooLarge, InvalidCapability, Forbidden,
     NodeIdConflict, RateLimited, QuotaExceeded, Draining, SchedulerDependencyDown);
-refusals!(HeartbeatRefusals: InvalidMessage, MessageTooLarge, InvalidCapability, NotFound,
+refusals!(HeartbeatRefusals: InvalidMessage, MessageTooLarge, QuotaExceeded, InvalidCapability, NotFound,
     Forbidden, RateLimited);
 refusals!(NextRefusals: InvalidMessage, NotFound, Conflict, Forbidden);
 
@@ -54,10 +53,9 @@ pub(crate) async fn register(
     State(door): State<Door>,
     Extension(caller): Extension<Caller>,
     Extension(peer): Extension<Peer>,
-    headers: HeaderMap,
-    body: Body,
+    body: Unread,
 ) -> Answer<Json<Registered>> {
-    let mut report: NodeReport = body::json(&headers, body, NODE_BODY_BYTES).await?;
+    let mut report: NodeReport = body.json(NODE_BODY_BYTES).await?;
     caller.is_node(report.node_id.as_str())?;
     let engine = &door.engine;
     let endpoint = report.endpoint(peer.address, &door.listeners)?;
@@ -120,10 +118,9 @@ pub(crate) async fn register(
 pub(crate) async fn heartbeat(
     State(door): State<Door>,
     Extension(caller): Extension<Caller>,
-    headers: HeaderMap,
-    body: Body,
+    body: Unread,
 ) -> Answer<Json<Done>> {
-    let mut report: NodeReport = body::json(&headers, body, NODE_BODY_BYTES).await?;
+    let mut report: NodeReport = body.json(NODE_BODY_BYTES).await?;
     caller.is_node(report.node_id.as_str())?;
     let mut beat = report.heartbeat()?;
     let node = door.nodes.get(&report.node_id)?;

@@ -11,7 +11,7 @@ use utoipa::OpenApi;
 
 use super::{
     admin, asyncapi, audio, board, dispatch, explain, health, jobs, languages, metrics, nodes,
-    revocations, sessions,
+    owner, revocations, sessions,
 };
 use crate::wire::http::ErrorBody;
 
@@ -34,7 +34,7 @@ use crate::wire::http::ErrorBody;
     paths(
         dispatch::f2f, jobs::view, jobs::cancel,
         audio::keep, audio::fetch, languages::languages,
-        nodes::register, nodes::heartbeat, nodes::next, jobs::ack, jobs::done, jobs::fail,
+        nodes::register, nodes::heartbeat, nodes::next, owner::view, jobs::ack, jobs::done, jobs::fail,
         admin::nodes, admin::node, admin::pools, explain::explain,
         admin::drain, admin::resume, admin::block, revocations::revoke, revocations::list,
         board::stats, board::history, board::cluster, sessions::sessions, board::events,
@@ -181,7 +181,7 @@ mod tests {
         let routes: BTreeSet<_> = routes()
             .into_iter()
             .filter(|(path, _)| {
-                let others = ["/ws/", "/internal/", "/dashboard", "/talk"];
+                let others = ["/ws/", "/internal/", "/dashboard", "/talk", "/node"];
                 !LEAD_THERE.contains(&path.as_str())
                     && !others.iter().any(|other| path.starts_with(other))
             })

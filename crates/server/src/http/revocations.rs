@@ -1,9 +1,7 @@
 //! Tokens that are no longer good although they have not expired.
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::HeaderMap;
 use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
 use lingua_store::once::Name;
@@ -11,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Door;
-use super::body;
+use super::body::Unread;
 use super::error::{Answer, Refused, refusals, refused};
 use crate::audit::Actor;
 use crate::identity::{Role, of_tokens};
@@ -55,10 +53,9 @@ pub(crate) struct Revocations {
 pub(crate) async fn revoke(
     State(door): State<Door>,
     Extension(actor): Extension<Actor>,
-    headers: HeaderMap,
-    body: Body,
+    body: Unread,
 ) -> Answer<Json<Done>> {
-    let revocation: Revocation = body::json(&headers, body, BODY_BYTES).await?;
+    let revocation: Revocation = body.json(BODY_BYTES).await?;
     let now_s = door.engine.now_ms() / 1_000;
     let mark = match (revocation.jti, revocation.role, revocation.subject) {
         (Some(jti), None, None) if is_plain(&jti) => format!("jti:{jti}"),

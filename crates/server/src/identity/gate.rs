@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use super::claims::{Claims, Credential, Role};
 use super::revocations::Remembered;
 use super::sockets::Sockets;
-use super::{Caller, Keys};
+use super::{Caller, Keys, Subjects};
 use crate::audit::{self, Audit};
 use crate::config::Config;
 use crate::site::{Host, Origin, OwnHosts};
@@ -95,6 +95,8 @@ pub(crate) struct Gate {
     pub(super) remembered: Mutex<Remembered>,
     pub(super) sockets: Sockets,
     audit: OnceLock<Audit>,
+    /// How much each of those with a token asks for.
+    pub(crate) subjects: Arc<Subjects>,
     /// What was turned away by its origin or host, so that each is logged once.
     pub(super) strangers: Mutex<HashSet<String>>,
 }
@@ -116,6 +118,7 @@ impl Gate {
             remembered: Mutex::default(),
             sockets: Sockets::default(),
             audit: OnceLock::new(),
+            subjects: Arc::default(),
             strangers: Mutex::default(),
         })
     }

@@ -11,11 +11,12 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use lingua_engine::Engine;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+
+use crate::tls::{Connector, Trust, whole};
 
 /// For one answer, from the connection to its last byte.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -33,7 +34,7 @@ const MARK: HeaderName = HeaderName::from_static("x-lingua-question");
 /// Asks other instances.
 #[derive(Clone)]
 pub(crate) struct Ask {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<Connector, Full<Bytes>>,
     places: Arc<Semaphore>,
 }
 
@@ -46,12 +47,11 @@ pub(crate) struct Answered {
 }
 
 impl Ask {
-    pub(crate) fn new() -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(LIMIT));
-        let client =
-            Client::builder(TokioExecutor::new()).pool_max_idle_per_host(1).build(connector);
+    /// As instances are met here: with TLS, by their certificates.
+    pub(crate) fn new(trust: Trust) -> Self {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_max_idle_per_host(1)
+            .build(Connector::new(trust, LIMIT));
         Ask { client, places: Arc::new(Semaphore::new(LOOKERS)) }
     }
 
@@ -91,7 +91,7 @@ impl Ask {
         *request.uri_mut() = uri;
         let mark = HeaderValue::try_from(engine.question(instance, path));
         request.headers_mut().insert(MARK, mark.expect("hexadecimal and a dash"));
-        let answer = self.client.request(request).await.map_err(|error| error.to_string())?;
+        let answer = self.client.request(request).await.map_err(|error| whole(&error))?;
         match answer.status() {
             StatusCode::OK => {}
             StatusCode::NO_CONTENT => return Ok(None),

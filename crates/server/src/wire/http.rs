@@ -2,7 +2,7 @@
 //!
 //! - [`node`]: a node about itself. [`dispatch`]: a job is handed in.
 //! - [`job`]: how a job stands. [`word`]: what nodes say about jobs.
-//! - [`fleet`]: nodes and pairs for people.
+//! - [`fleet`]: nodes and pairs for people. [`owner`]: a node for its owner.
 //!
 //! Unknown fields are ignored, `null` equals absent, and whatever is wrong is answered with a
 //! sentence that names the field.
@@ -11,6 +11,7 @@ pub(crate) mod dispatch;
 pub(crate) mod fleet;
 pub(crate) mod job;
 pub(crate) mod node;
+pub(crate) mod owner;
 pub(crate) mod word;
 
 use std::fmt;

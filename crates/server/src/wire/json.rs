@@ -137,6 +137,18 @@ impl<'a> Object<'a> {
         escape(text, self.0);
     }
 
+    pub(crate) fn texts(&mut self, name: &str, texts: &[String]) {
+        self.name(name);
+        self.0.push('[');
+        for (at, text) in texts.iter().enumerate() {
+            if at > 0 {
+                self.0.push(',');
+            }
+            escape(text, self.0);
+        }
+        self.0.push(']');
+    }
+
     pub(crate) fn number(&mut self, name: &str, number: u64) {
         self.word(name, itoa::Buffer::new().format(number));
     }

@@ -74,6 +74,9 @@ pub(crate) struct Base64<'a>(pub(crate) &'a [u8]);
 /// Said only when it is so.
 pub(crate) struct Flag(pub(crate) bool);
 
+/// Texts for people.
+pub(crate) struct Sentences<'a>(pub(crate) &'a [String]);
+
 /// A number, or `null` when there is none.
 pub(crate) struct OrNull(pub(crate) Option<u64>);
 
@@ -197,6 +200,16 @@ impl Field for Flag {
 
     fn schema() -> Value {
         json!({ "type": "boolean", "const": true })
+    }
+}
+
+impl Field for Sentences<'_> {
+    fn write(&self, name: &str, object: &mut Object<'_>) {
+        object.texts(name, self.0);
+    }
+
+    fn schema() -> Value {
+        json!({ "type": "array", "items": { "type": "string" } })
     }
 }
 

@@ -25,8 +25,8 @@ use lingua_engine::sessions::words::{FromClient, Manner, Opening, Whole};
 
 pub(crate) use from_client::described as from_client;
 pub(crate) use init::decode_init;
-pub(crate) use render::{Renderer, auth_ack, render, server_heartbeat};
-pub(crate) use said::{decode_binary, decode_text, second_init};
+pub(crate) use render::{Renderer, auth_ack, render, room_error, server_heartbeat};
+pub(crate) use said::{Aside, aside, decode_binary, decode_text, second_init};
 pub(crate) use told::{described as to_client, said_by_node};
 
 /// Samples a second of speech that comes in pieces.
@@ -103,6 +103,8 @@ pub(crate) enum Said {
         /// The token.
         token: String,
     },
+    /// About rooms and calls, which are not served.
+    Aside(Aside),
     /// A second `session_init`, to be answered with [`second_init`].
     SecondInit,
 }

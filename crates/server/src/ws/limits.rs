@@ -25,14 +25,14 @@ impl Rate {
         Rate { per_second, most: 2.0 * per_second, left: 2.0 * per_second, at: now }
     }
 
-    /// Takes one; `false` if there is none left.
-    pub(super) fn take(&mut self, now: Instant) -> bool {
+    /// Takes so many; `false` if they are not there.
+    pub(super) fn take(&mut self, now: Instant, messages: u32) -> bool {
         let gained = now.saturating_duration_since(self.at).as_secs_f64() * self.per_second;
         self.left = (self.left + gained).min(self.most);
         self.at = now;
-        let allowed = self.left >= 1.0;
+        let allowed = self.left >= f64::from(messages);
         if allowed {
-            self.left -= 1.0;
+            self.left -= f64::from(messages);
         }
         allowed
     }
@@ -75,14 +75,14 @@ mod tests {
     async fn a_rate_allows_a_burst_and_then_what_time_brings() {
         let mut now = Instant::now();
         let mut rate = Rate::per_second(100, now);
-        assert_eq!((0..1_000).filter(|_| rate.take(now)).count(), 200);
+        assert_eq!((0..1_000).filter(|_| rate.take(now, 1)).count(), 200);
         now += Duration::from_millis(500);
-        assert_eq!((0..1_000).filter(|_| rate.take(now)).count(), 50);
+        assert_eq!((0..1_000).filter(|_| rate.take(now, 1)).count(), 50);
         rate.expect(8);
-        assert_eq!((0..1_000).filter(|_| rate.take(now)).count(), 8);
+        assert_eq!((0..1_000).filter(|_| rate.take(now, 1)).count(), 8);
         now += Duration::from_secs(3_600);
         rate.expect(1_000);
-        assert_eq!((0..1_000).filter(|_| rate.take(now)).count(), 200, "nothing is saved up");
+        assert_eq!((0..1_000).filter(|_| rate.take(now, 1)).count(), 200, "nothing is saved up");
     }
 
     #[tokio::test]

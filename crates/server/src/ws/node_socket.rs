@@ -11,7 +11,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ws::{Utf8Bytes, WebSocket};
 use bytes::Bytes;
 use lingua_core::outcome::Code;
 use lingua_engine::Engine;
@@ -19,10 +18,12 @@ use lingua_engine::job::{Assign, Refusal, ToNode};
 use lingua_engine::nodes::{Connection, Nodes, Supports};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::Visitor;
 use super::limits::{Offences, Rate};
 use super::outbound::{Close, End, Event, Wire};
+use super::socket::Socket;
 use crate::config::Limits;
 use crate::listener::Peer;
 use crate::wire::capability::Abilities;
@@ -45,7 +46,7 @@ const COPY_BELOW: usize = 4_096;
 type Goes = Result<(), Close>;
 
 /// Speaks with a node until one of the two has had enough.
-pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer, visitor: Visitor) {
+pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, visitor: Visitor) {
     let mut ending = peer.ending.clone();
     let mut node = NodeSocket::new(socket, engine, peer, visitor);
     let ended = async move {
@@ -81,9 +82,8 @@ struct NodeSocket {
     unsent: Vec<Assign>,
     rate: Rate,
     offences: Offences,
-    /// When it last gave a sign of life, and when it last said something.
+    /// When it last gave a sign of life.
     alive_at: Instant,
-    spoke_at: Option<Instant>,
     opened_at: Instant,
     next_ping: Instant,
 }
@@ -111,7 +111,7 @@ impl Drop for Present {
 }
 
 impl NodeSocket {
-    fn new(socket: WebSocket, engine: Engine, peer: Peer, visitor: Visitor) -> Self {
+    fn new(socket: Socket, engine: Engine, peer: Peer, visitor: Visitor) -> Self {
         let now = Instant::now();
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let patience = Duration::from_millis(engine.settings().timing.send_ms);
@@ -120,7 +120,7 @@ impl NodeSocket {
             rate: Rate::per_second(limits.node_messages_per_s, now),
             limits,
             visitor,
-            wire: Wire::new(socket, peer, patience),
+            wire: Wire::new(socket, engine.clone(), peer, patience),
             messages,
             present: Present { nodes: Arc::clone(&engine.nodes), connection: None },
             engine,
@@ -131,7 +131,6 @@ impl NodeSocket {
             unsent: Vec::new(),
             offences: Offences::default(),
             alive_at: now,
-            spoke_at: None,
             opened_at: now,
             next_ping: now + PING_EVERY,
         }
@@ -139,7 +138,7 @@ impl NodeSocket {
 
     async fn converse(&mut self, ended: impl Future<Output = ()>) -> End {
         let mut ended = pin!(ended);
-        self.wire.wake_at(self.opened_at + self.first_message());
+        self.wire.wake_at(self.register_by());
         loop {
             let event = tokio::select! {
                 biased;
@@ -157,6 +156,7 @@ impl NodeSocket {
                     self.hear(Instant::now()).and_then(|()| self.offence(refusal))
                 }
                 Event::Alive => self.hear(Instant::now()),
+                Event::Frames(frames) => self.count(Instant::now(), frames),
                 Event::Outgoing(message) => self.on_outgoing(message),
                 Event::Written => {
                     self.unsent.drain(..).for_each(|assign| assign.sent());
@@ -174,7 +174,12 @@ impl NodeSocket {
     /// Something came, whatever it is.
     fn hear(&mut self, now: Instant) -> Goes {
         self.alive_at = now;
-        if self.rate.take(now) {
+        self.count(now, 1)
+    }
+
+    /// So many messages count, or frames as if they were.
+    fn count(&mut self, now: Instant, messages: u32) -> Goes {
+        if self.rate.take(now, messages) {
             return Ok(());
         }
         self.engine.metrics().limited("node_messages_per_s");
@@ -187,7 +192,6 @@ impl NodeSocket {
     async fn on_text(&mut self, text: Utf8Bytes) -> Goes {
         let now = Instant::now();
         self.hear(now)?;
-        self.spoke_at = Some(now);
         let whole = || match text.len() {
             ..COPY_BELOW => Bytes::copy_from_slice(text.as_bytes()),
             _ => Bytes::from(text.clone()),
@@ -252,22 +256,20 @@ impl NodeSocket {
         Ok(())
     }
 
-    /// For the first message to arrive.
-    fn first_message(&self) -> Duration {
-        Duration::from_millis(self.limits.handshake_timeout_ms)
+    /// Until then it is registered or has to go, whatever else it says.
+    fn register_by(&self) -> Instant {
+        self.opened_at + Duration::from_millis(self.limits.handshake_timeout_ms)
     }
 
     fn on_due(&mut self, now: Instant) -> Goes {
-        // Without a message or pong for so long it is dead; without a registration, without a message.
-        let silence = Duration::from_millis(self.limits.silence_ms);
         let registered = self.present.connection.is_some();
-        let speak_by = match self.spoke_at {
-            None => self.opened_at + self.first_message(),
-            Some(spoke_at) => spoke_at + silence,
-        };
-        if !registered && speak_by <= now {
+        let register_by = self.register_by();
+        if !registered && register_by <= now {
+            self.engine.metrics().limited("handshake_timeout_ms");
             return Err(Close::new(4002, "no registration in time"));
         }
+        // Without a message or pong for so long it is dead.
+        let silence = Duration::from_millis(self.limits.silence_ms);
         let silent_at = self.alive_at + silence;
         if silent_at <= now {
             return Err(Close::new(1013, "nothing was heard for too long"));
@@ -277,7 +279,7 @@ impl NodeSocket {
             self.next_ping = now + PING_EVERY;
         }
         let next = silent_at.min(self.next_ping);
-        self.wire.wake_at(if registered { next } else { next.min(speak_by) });
+        self.wire.wake_at(if registered { next } else { next.min(register_by) });
         Ok(())
     }
 

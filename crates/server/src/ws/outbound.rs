@@ -11,13 +11,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use bytes::Bytes;
-use futures_util::{Sink, StreamExt};
+use lingua_core::TenantId;
+use lingua_engine::Engine;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, timeout};
-use tokio_tungstenite::tungstenite;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes, error};
 
+use super::inbound::Refused;
+use super::socket::Socket;
 use crate::listener::Peer;
 
 /// Messages read before what is in line is written all the same.
@@ -29,12 +32,16 @@ const MAX_LINE_BYTES: usize = 256 << 10;
 /// Messages in line beyond which nothing is taken in that could add to them.
 const MAX_LINE: usize = 256;
 
+/// After so long it is looked again whether there is room for a message.
+const LOOK_FOR_ROOM: Duration = Duration::from_millis(50);
+
 /// How long a close waits for the peer's own.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 /// One connection with what is on its way out.
 pub(super) struct Wire {
-    socket: WebSocket,
+    socket: Socket,
+    engine: Engine,
     line: VecDeque<Message>,
     line_bytes: usize,
     /// Something was handed to the socket and not flushed yet.
@@ -49,6 +56,10 @@ pub(super) struct Wire {
     stall: Option<(Instant, u64)>,
     /// Nothing is read before then.
     read_at: Option<Instant>,
+    /// For a message to be whole.
+    message_limit: Duration,
+    /// Nothing is read before all is written and the socket's buffer is a new one.
+    renews: bool,
     due: Instant,
     timer: Pin<Box<Sleep>>,
 }
@@ -61,6 +72,8 @@ pub(super) enum Event<M> {
     Binary(Bytes),
     /// The peer lives.
     Alive,
+    /// The peer sent so many short frames that continue a message.
+    Frames(u32),
     /// Something came for the connection from elsewhere than the peer.
     Outgoing(M),
     /// All that was in line is with the operating system.
@@ -110,15 +123,20 @@ impl Close {
 }
 
 impl Wire {
-    /// It is known who the peer is: from now on messages may be as large as they may be.
-    pub(super) fn is_known(&self) {
+    /// It is known who the peer is: from now on messages may be as large as they may be, at the expense
+    /// of this tenant.
+    pub(super) fn is_known(&mut self, tenant: Option<TenantId>) {
         self.peer.is_known();
+        self.socket.stream.belongs_to(tenant);
     }
 
-    pub(super) fn new(socket: WebSocket, peer: Peer, patience: Duration) -> Self {
+    pub(super) fn new(socket: Socket, engine: Engine, peer: Peer, patience: Duration) -> Self {
         let now = Instant::now();
         Wire {
             socket,
+            engine,
+            message_limit: Duration::from_millis(peer.limits.message_timeout_ms),
+            renews: false,
             line: VecDeque::new(),
             line_bytes: 0,
             unflushed: false,
@@ -167,6 +185,7 @@ impl Wire {
 
     /// Reads nothing before then.
     pub(super) fn pause_reading(&mut self, until: Instant) {
+        self.socket.stream.pauses(until.saturating_duration_since(Instant::now()));
         self.read_at = Some(until);
     }
 
@@ -194,7 +213,7 @@ impl Wire {
                 false
             }
             End::Say(Close { code, reason }) => {
-                let frame = CloseFrame { code, reason: reason.into() };
+                let frame = CloseFrame { code: code.into(), reason: reason.into() };
                 self.line.push_back(Message::Close(Some(frame)));
                 true
             }
@@ -204,7 +223,7 @@ impl Wire {
             // What the peer sent before it heard of our close is not ours to answer any more.
             while written.is_ok()
                 && answered
-                && let Some(Ok(_)) = self.socket.next().await
+                && let Some(Ok(_)) = poll_fn(|cx| self.socket.poll_next(cx)).await
             {}
         };
         if timeout(CLOSE_LIMIT, farewell).await.is_err() {
@@ -223,7 +242,7 @@ impl Wire {
         mut outbox: impl FnMut(&mut Context<'_>) -> Poll<M>,
     ) -> Poll<Event<M>> {
         loop {
-            let reads = self.has_room() && self.reads < READS_BEFORE_WRITE;
+            let reads = self.has_room() && self.reads < READS_BEFORE_WRITE && !self.renews;
             if reads
                 && self.may_read()
                 && let Poll::Ready(event) = self.poll_read(cx)
@@ -241,13 +260,18 @@ impl Wire {
                 Poll::Ready(Err(_)) => {
                     return Poll::Ready(Event::Ended(End::Lost("the connection broke")));
                 }
+                Poll::Ready(Ok(())) if self.renews => {
+                    self.socket.renew();
+                    self.renews = false;
+                    continue;
+                }
                 Poll::Ready(Ok(())) if std::mem::take(&mut self.receipt) => {
                     return Poll::Ready(Event::Written);
                 }
                 Poll::Ready(Ok(())) | Poll::Pending => {}
             }
             // Who was not asked above is asked before we go to sleep, unless there is no room.
-            if reads || !self.has_room() {
+            if reads || self.renews || !self.has_room() {
                 return self.poll_timer(cx);
             }
         }
@@ -262,29 +286,42 @@ impl Wire {
     }
 
     fn poll_read<M>(&mut self, cx: &mut Context<'_>) -> Poll<Event<M>> {
-        let event = match ready!(self.socket.poll_next_unpin(cx)) {
+        let Poll::Ready(message) = self.socket.poll_next(cx) else {
+            if self.socket.stream.waits_for().is_some() {
+                self.read_at = Some(Instant::now() + LOOK_FOR_ROOM);
+            }
+            return match self.socket.stream.take_short_frames() {
+                0 => Poll::Pending,
+                frames => Poll::Ready(Event::Frames(frames)),
+            };
+        };
+        let event = match message {
             Some(Ok(Message::Text(text))) => Event::Text(text),
             Some(Ok(Message::Binary(bytes))) => Event::Binary(bytes),
-            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Event::Alive,
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
+                return Poll::Ready(Event::Alive);
+            }
             Some(Ok(Message::Close(_))) => Event::Ended(End::Answer),
-            Some(Err(error)) => Event::Ended(end_of(error)),
+            Some(Err(error)) => Event::Ended(end_of(&error)),
             None => Event::Ended(End::Lost("the connection ended")),
         };
+        if self.socket.has_grown() {
+            (self.renews, self.unflushed) = (true, true);
+        }
         Poll::Ready(event)
     }
 
-    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), axum::Error>> {
-        let mut socket = Pin::new(&mut self.socket);
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while !self.line.is_empty() {
-            ready!(socket.as_mut().poll_ready(cx))?;
+            ready!(self.socket.poll_ready(cx))?;
             if let Some(message) = self.line.pop_front() {
                 self.line_bytes = self.line_bytes.saturating_sub(size(&message));
-                socket.as_mut().start_send(message)?;
+                self.socket.send(cx, message)?;
                 self.unflushed = true;
             }
         }
         if self.unflushed {
-            ready!(socket.poll_flush(cx))?;
+            ready!(self.socket.poll_flush(cx))?;
             self.unflushed = false;
         }
         Poll::Ready(Ok(()))
@@ -292,7 +329,8 @@ impl Wire {
 
     fn poll_timer<M>(&mut self, cx: &mut Context<'_>) -> Poll<Event<M>> {
         loop {
-            let dues = [self.stall_due(), self.read_at].into_iter().flatten();
+            let message_due = self.message_due();
+            let dues = [self.stall_due(), self.read_at, message_due].into_iter().flatten();
             let due = dues.fold(self.due, Instant::min);
             if self.timer.deadline() != due {
                 self.timer.as_mut().reset(due);
@@ -301,6 +339,9 @@ impl Wire {
             let now = Instant::now();
             if self.due <= now {
                 return Poll::Ready(Event::Due);
+            }
+            if message_due.is_some_and(|due| due <= now) {
+                return Poll::Ready(Event::Ended(self.overdue()));
             }
             if self.read_at.is_some_and(|at| at <= now) {
                 // Read again, before anything else.
@@ -316,6 +357,27 @@ impl Wire {
                 _ => {}
             }
         }
+    }
+
+    /// When the message under way has to be whole.
+    fn message_due(&self) -> Option<Instant> {
+        self.socket.stream.since().map(|since| since + self.message_limit)
+    }
+
+    /// The message under way took too long: because its sender did, or because there was no room for it.
+    fn overdue(&self) -> End {
+        let (limit, close) = match self.socket.stream.waits_for() {
+            Some(full) => (
+                full.as_str(),
+                Close::new(1013, "no room for so large a message; come again later"),
+            ),
+            None => {
+                let limit = self.message_limit.as_millis();
+                ("message_timeout_ms", Close::new(1008, format!("a message took over {limit} ms")))
+            }
+        };
+        self.engine.metrics().limited(limit);
+        End::Say(close)
     }
 
     /// When the write under way has made no progress for too long.
@@ -334,25 +396,27 @@ fn size(message: &Message) -> usize {
     match message {
         Message::Text(text) => text.len(),
         Message::Binary(bytes) => bytes.len(),
-        Message::Ping(_) | Message::Pong(_) | Message::Close(_) => 0,
+        Message::Ping(_) | Message::Pong(_) | Message::Close(_) | Message::Frame(_) => 0,
     }
 }
 
 /// What is said to a peer whose bytes are no WebSocket.
-fn end_of(error: axum::Error) -> End {
-    let Ok(error) = error.into_inner().downcast::<tungstenite::Error>() else {
-        return End::Lost("the connection broke");
-    };
-    match *error {
-        tungstenite::Error::Capacity(_) => End::Say(Close::new(1009, "the message is too large")),
-        tungstenite::Error::Io(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+fn end_of(error: &Error) -> End {
+    match error {
+        Error::Capacity(_) => End::Say(Close::new(1009, "the message is too large")),
+        Error::Io(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
             End::Say(Close::new(1009, "too much for one who has not said who they are"))
         }
-        tungstenite::Error::Utf8(_) => End::Say(Close::new(1007, "a text that is not UTF-8")),
-        tungstenite::Error::Protocol(
-            tungstenite::error::ProtocolError::ResetWithoutClosingHandshake,
-        ) => End::Lost("it hung up without a close"),
-        tungstenite::Error::Protocol(_) => End::Say(Close::new(1002, "this is no WebSocket")),
+        Error::Io(error) => match error.get_ref().and_then(|why| why.downcast_ref()) {
+            Some(Refused::TooLarge) => End::Say(Close::new(1009, "the message is too large")),
+            Some(Refused::WrongFrame) => End::Say(Close::new(1002, "this is no WebSocket")),
+            None => End::Lost("the connection broke"),
+        },
+        Error::Utf8(_) => End::Say(Close::new(1007, "a text that is not UTF-8")),
+        Error::Protocol(error::ProtocolError::ResetWithoutClosingHandshake) => {
+            End::Lost("it hung up without a close")
+        }
+        Error::Protocol(_) => End::Say(Close::new(1002, "this is no WebSocket")),
         _ => End::Lost("the connection broke"),
     }
 }

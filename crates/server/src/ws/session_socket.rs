@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::extract::ws::{Utf8Bytes, WebSocket};
 use bytes::Bytes;
 use lingua_core::outcome::Code;
 use lingua_engine::Engine;
@@ -19,14 +18,16 @@ use lingua_engine::sessions::words::{
     Action, Bye, Detail, FromClient, Line, LineEvent, Manner, ToClient,
 };
 use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::Visitor;
 use super::limits::{Offences, Rate};
 use super::outbound::{Close, End, Event, Wire};
+use super::socket::Socket;
 use crate::identity::{Caller, Role};
 use crate::listener::Peer;
 use crate::wire::session::framing::Framer;
-use crate::wire::session::{self, Bound, Codec, Init, Renderer, Said};
+use crate::wire::session::{self, Aside, Bound, Codec, Init, Renderer, Said};
 
 /// How often a client that says nothing is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(30);
@@ -46,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const MAX_UNSENT: usize = 8 << 20;
 
 /// Speaks with a client until its session has taken the line over.
-pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer, visitor: Visitor) {
+pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, visitor: Visitor) {
     let address = peer.address;
     let mut line = SessionLine::new(socket, engine.clone(), peer, visitor);
     let init = match line.handshake(address).await {
@@ -57,7 +58,9 @@ pub(super) async fn serve(socket: WebSocket, engine: Engine, peer: Peer, visitor
         Ok(init) => init,
         Err(refusal) => {
             line.tell(ToClient::Error { refusal: &refusal, details: &[] });
-            return Box::new(line).end(Bye::new(1008, refusal.detail)).await;
+            // Who has too many sessions may come again.
+            let code = if refusal.code == Code::QuotaExceeded { 1013 } else { 1008 };
+            return Box::new(line).end(Bye::new(code, refusal.detail)).await;
         }
     };
     line.codec = init.codec;
@@ -78,6 +81,8 @@ struct SessionLine {
     handshake: Duration,
     /// A connection without a message or pong for so long is dead.
     silence: Duration,
+    /// Sessions that one subject may have.
+    sessions_per_subject: usize,
     wire: Wire,
     /// Once the session is open.
     session_id: String,
@@ -100,15 +105,16 @@ struct SessionLine {
 }
 
 impl SessionLine {
-    fn new(socket: WebSocket, engine: Engine, peer: Peer, visitor: Visitor) -> Self {
+    fn new(socket: Socket, engine: Engine, peer: Peer, visitor: Visitor) -> Self {
         let now = Instant::now();
         let limits = Arc::clone(&peer.limits);
         SessionLine {
-            engine,
             visitor,
             silence: Duration::from_millis(limits.silence_ms),
             handshake: Duration::from_millis(limits.handshake_timeout_ms),
-            wire: Wire::new(socket, peer, PATIENCE),
+            sessions_per_subject: limits.sessions_per_subject,
+            wire: Wire::new(socket, engine.clone(), peer, PATIENCE),
+            engine,
             session_id: String::new(),
             manner: None,
             codec: Codec::default(),
@@ -136,15 +142,23 @@ impl SessionLine {
             let refusal = match event.await {
                 Event::Text(text) => match session::decode_init(&text, address) {
                     Ok(init) => return Ok(init),
-                    Err(refusal) => refusal,
+                    Err(refusal) => match session::aside(&text) {
+                        Some(aside) => {
+                            self.on_aside(aside);
+                            continue;
+                        }
+                        None => refusal,
+                    },
                 },
                 Event::Binary(_) => {
                     Refusal::new(Code::InvalidMessage, "session_init comes first, as text")
                 }
                 Event::Due if by <= Instant::now() => {
+                    self.engine.metrics().limited("handshake_timeout_ms");
                     return Err(Bye::new(4002, "no session_init in time"));
                 }
-                Event::Due | Event::Alive | Event::Written => continue,
+                // How much a stranger may send is bounded, in frames of whatever size.
+                Event::Due | Event::Alive | Event::Frames(_) | Event::Written => continue,
                 Event::Ended(end) => return Err(bye_of(end)),
                 Event::Outgoing(never) => match never {},
             };
@@ -168,9 +182,15 @@ impl SessionLine {
                 return Err(refusal);
             }
             init.opening.tenant = tenant.clone();
+            init.opening.subject = Some(known.subject.as_str().into());
+        }
+        if let Err(refusal) = self.visitor.sit_down(self.sessions_per_subject) {
+            self.engine.metrics().limited("sessions_per_subject");
+            self.visitor.note(Role::Session, Err(&refusal));
+            return Err(refusal);
         }
         self.visitor.note(Role::Session, Ok(()));
-        self.wire.is_known();
+        self.wire.is_known(Some(init.opening.tenant.clone()));
         Ok(init)
     }
 
@@ -187,7 +207,11 @@ impl SessionLine {
     fn hear(&mut self, bytes: usize) {
         let now = Instant::now();
         self.alive_at = now;
-        let cost = 1.0 + bytes as f64 / BYTES_PER_MESSAGE;
+        self.count(now, 1.0 + bytes as f64 / BYTES_PER_MESSAGE);
+    }
+
+    /// So many messages count, or frames as if they were.
+    fn count(&mut self, now: Instant, cost: f64) {
         let Some(wait) = self.rate.owe(now, cost) else { return };
         // Nothing is lost: what it sent waits where it is, and it is asked to send less.
         self.wire.pause_reading(now + wait);
@@ -245,11 +269,24 @@ impl SessionLine {
                 Ok(()) => return None,
                 Err(refusal) => refusal,
             },
+            Ok(Said::Aside(aside)) => {
+                self.on_aside(aside);
+                return None;
+            }
             Ok(Said::SecondInit) => session::second_init(),
             Err(refusal) => refusal,
         };
         self.offence(&refusal);
         None
+    }
+
+    /// Says that there are no rooms; signalling goes nowhere, and silently.
+    fn on_aside(&mut self, aside: Aside) {
+        if aside == Aside::Room {
+            let mut text = String::new();
+            session::room_error(&mut text);
+            self.wire.send(text);
+        }
     }
 
     /// Makes whole packets and samples of a piece of speech.
@@ -337,6 +374,10 @@ impl Line for SessionLine {
                 Event::Binary(frame) => self.on_binary(frame),
                 Event::Alive => {
                     self.hear(0);
+                    None
+                }
+                Event::Frames(frames) => {
+                    self.count(Instant::now(), f64::from(frames));
                     None
                 }
                 Event::Outgoing(Some(mail)) => return Poll::Ready(LineEvent::Mail(mail)),

@@ -12,14 +12,13 @@ use super::MemoryStore;
 use super::expiring::Expiring;
 use super::sharded::Sharded;
 use crate::error::{Result, checked_ms};
-use crate::once::{Agreed, MAX_MARKS, Name, OnceWindow, Rate, Take, marked_ms};
+use crate::once::{MAX_MARKS, Name, OnceWindow, Rate, Take, marked_ms};
 
-/// Windows, rates and agreements do not know each other: the same name may be used for all.
+/// Windows and rates do not know each other: the same name may be used for both.
 #[derive(Default)]
 pub(super) struct Windows {
     begun: Sharded<Expiring<Name, ()>, 16>,
     rates: Sharded<Expiring<Name, Moment>, 16>,
-    agreed: Sharded<Expiring<Name, Agreed>, 16>,
     /// Few, and read as a whole.
     marks: Mutex<HashMap<Name, Moment>>,
 }
@@ -50,16 +49,6 @@ impl OnceWindow for MemoryStore {
             }
             Err(retry_after) => Ok(Take::Limited { retry_after }),
         }
-    }
-
-    async fn agree(&self, name: &Name, proposal: &Agreed, keep_for: Duration) -> Result<Agreed> {
-        checked_ms(keep_for)?;
-        let now = self.clock.now();
-        let (hash, mut agreed) = self.once.agreed.of(name);
-        let known = agreed.get(now, hash, name).filter(|known| known.as_str() < proposal.as_str());
-        let value = known.unwrap_or(proposal).clone();
-        agreed.put(now, hash, name.clone(), value.clone(), now + keep_for);
-        Ok(value)
     }
 
     async fn mark(&self, mark: &Name, keep_for: Duration) -> Result<bool> {

@@ -129,10 +129,6 @@ pub(crate) fn marks() -> String {
     format!("{PREFIX}marks")
 }
 
-pub(crate) fn agreed(name: &Name) -> String {
-    format!("{PREFIX}agreed:{}", name.as_str())
-}
-
 pub(crate) fn rate(name: &Name) -> String {
     format!("{PREFIX}rate:{}", name.as_str())
 }

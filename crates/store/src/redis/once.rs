@@ -8,9 +8,9 @@ use redis::Value;
 
 use super::connection::Link;
 use super::keys;
-use super::scripts::{MARK_LIST, MARK_PUT, ONCE_AGREE, RATE_TAKE};
+use super::scripts::{MARK_LIST, MARK_PUT, RATE_TAKE};
 use crate::error::{Error, Result, checked_ms};
-use crate::once::{Agreed, MAX_MARKS, Name, OnceWindow, Rate, Take, marked_ms};
+use crate::once::{MAX_MARKS, Name, OnceWindow, Rate, Take, marked_ms};
 
 pub(super) struct RedisOnce {
     link: Link,
@@ -45,19 +45,6 @@ impl OnceWindow for RedisOnce {
         match reply.word() {
             "allowed" => Ok(Take::Allowed),
             "limited" => Ok(Take::Limited { retry_after: Duration::from_millis(reply.number()?) }),
-            _ => Err(reply.unexpected()),
-        }
-    }
-
-    async fn agree(&self, name: &Name, proposal: &Agreed, keep_for: Duration) -> Result<Agreed> {
-        let call = self
-            .link
-            .call(&ONCE_AGREE, [keys::agreed(name)])?
-            .arg(proposal.as_str())
-            .arg(checked_ms(keep_for)?);
-        let mut reply = call.run().await?;
-        match reply.word() {
-            "agreed" => Agreed::new(reply.text()?),
             _ => Err(reply.unexpected()),
         }
     }

@@ -52,7 +52,6 @@ scripts! {
     NODE_OFFLINE = "node_offline";
     NODE_PUT = "node_put";
     NODE_READ = "node_read";
-    ONCE_AGREE = "once_agree";
     OWNER_CLAIM = "owner_claim";
     OWNER_READ = "owner_read";
     OWNER_RELEASE = "owner_release";

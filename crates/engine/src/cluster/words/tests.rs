@@ -21,7 +21,7 @@ fn job() -> JobId {
 }
 
 fn body() -> BodyRef {
-    BodyRef { name: "ff".into(), bytes: 3 }
+    BodyRef { name: "ff".into(), bytes: 3, digest: None }
 }
 
 fn node() -> NodeId {
@@ -41,15 +41,20 @@ fn events() -> Vec<PeerEvent> {
         code: "GPU_LOST".into(),
         message: "gone".into(),
         missing_model: Some("m".into()),
+        told: None,
     };
     let empty = PeerResult::Empty { body: body(), reason: "silence".into() };
     vec![
         PeerEvent::Sent { attempt: 1 },
         PeerEvent::NotSent { attempt: 1 },
         PeerEvent::Ack { attempt: 1 },
-        PeerEvent::Reject { attempt: 1, reason: PeerReject::Busy },
-        PeerEvent::Reject { attempt: 1, reason: PeerReject::MissingModel(Some("m".into())) },
-        PeerEvent::Reject { attempt: 1, reason: PeerReject::Other("no".into()) },
+        PeerEvent::Reject { attempt: 1, reason: PeerReject::Busy, told: None },
+        PeerEvent::Reject {
+            attempt: 1,
+            reason: PeerReject::MissingModel(Some("m".into())),
+            told: None,
+        },
+        PeerEvent::Reject { attempt: 1, reason: PeerReject::Other("no".into()), told: None },
         PeerEvent::Partial { attempt: 1, body: body() },
         PeerEvent::Result { attempt: 1, result: PeerResult::Success { body: body() } },
         PeerEvent::Result { attempt: 1, result: empty },
@@ -76,6 +81,7 @@ fn words() -> Vec<PeerWord> {
         deadline_ms: 9,
         work: Arc::new(work),
         audio: Some(body()),
+        context: None,
         traceparent: None,
     };
     let adopt = RemoteAdopt {
@@ -117,7 +123,7 @@ fn words() -> Vec<PeerWord> {
     let endings = [
         PeerEnded::Done { body: body() },
         PeerEnded::Empty { reason: "silence".into() },
-        PeerEnded::Failed { code: "JOB_TIMEOUT".into(), detail: "late".into() },
+        PeerEnded::Failed { code: "JOB_TIMEOUT".into(), detail: "late".into(), told: None },
         PeerEnded::Cancelled { reason: "by the client".into() },
     ];
     words.extend(endings.into_iter().map(|ended| PeerWord::SessionJob {
@@ -194,6 +200,42 @@ fn an_assign_carries_its_traceparent_if_it_has_one() {
     let (mut words, unknown) = Batch::read(body.to_string().as_bytes()).unwrap();
     let Some(PeerWord::Assign(read)) = words.pop() else { panic!("it was an assign") };
     assert_eq!((read.traceparent.as_deref(), unknown), (Some(PARENT), 0));
+}
+
+/// The words of the version before have such text in their places, and it is read.
+#[test]
+fn the_last_sentences_are_read_in_a_word_and_never_written() {
+    let PeerWord::Assign(mut assign) = words().remove(0) else { panic!("it was an assign") };
+    assign.work = Arc::new(Work { context_text: Some("said before".into()), ..Work::default() });
+    let written = serde_json::to_value(PeerWord::Assign(assign)).unwrap();
+    assert!(written["assign"]["work"]["context_text"].is_null(), "{written}");
+    let mut theirs = written;
+    theirs["assign"]["work"]["context_text"] = "said before".into();
+    let read: PeerWord = serde_json::from_value(theirs).unwrap();
+    let PeerWord::Assign(read) = read else { panic!("it was an assign") };
+    assert_eq!(read.work.context_text.as_deref(), Some("said before"));
+}
+
+#[test]
+fn a_failure_has_the_nodes_own_words_once_they_are_here() {
+    let failure = |told| PeerResult::Failure {
+        code: "PROCESSING_ERROR".into(),
+        message: String::new(),
+        missing_model: None,
+        told,
+    };
+    let told = serde_json::to_vec(&Told { code: "GPU_LOST".into(), message: "gone".into() });
+    let told = bytes::Bytes::from(told.unwrap());
+    assert_eq!(failure(Some(body())).body(), Some(&body()));
+    for (fetched, code, message) in
+        [(told, "GPU_LOST", "gone"), (bytes::Bytes::new(), "PROCESSING_ERROR", "")]
+    {
+        let NodeResult::Failure { code: is, message: says, .. } = failure(None).with(fetched)
+        else {
+            panic!("it was a failure")
+        };
+        assert_eq!((is.as_str(), says.as_str()), (code, message));
+    }
 }
 
 #[test]

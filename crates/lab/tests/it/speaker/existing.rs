@@ -41,7 +41,7 @@ async fn a_browser_names_the_page_and_an_app_names_none() {
         connecting.abort();
         String::from_utf8_lossy(&head[..read]).to_lowercase()
     };
-    let page = SpeakerOptions::new(&url).existing_client().page("http://localhost:9001");
+    let page = SpeakerOptions::new(&url).existing_client();
     assert!(head(page).await.contains("\r\norigin: http://localhost:9001\r\n"));
     let app = head(SpeakerOptions::new(&url).mobile_client()).await;
     assert!(!app.contains("\r\norigin:"), "{app}");

@@ -70,6 +70,7 @@ pub fn opening() -> Opening {
     };
     Opening {
         tenant: TenantId::new("default").unwrap(),
+        subject: None,
         address: IpAddr::from([127, 0, 0, 1]),
         manner: Arc::new(manner),
         trace_id: None,

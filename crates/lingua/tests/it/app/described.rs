@@ -66,7 +66,7 @@ fn hear(overheard: &Overheard<'_>) {
         "/ws/node" => ("node", "node"),
         _ => return,
     };
-    if is_usual(&overheard.what) {
+    if is_usual(&overheard.what) || is_beside(&overheard.what) {
         return;
     }
     let link = overheard.link;
@@ -132,6 +132,14 @@ fn is_usual(what: &What<'_>) -> bool {
     let count = state.heard.entry(kind).or_default();
     *count += 1;
     *count > ALL_OF_FIRST && !count.is_multiple_of(ONE_OF)
+}
+
+/// Whether a client speaks of rooms and calls: nothing of that is described, and it is not refused.
+fn is_beside(what: &What<'_>) -> bool {
+    let What::Said(text) = what else { return false };
+    let message: Value = serde_json::from_str(text).unwrap_or_default();
+    let kind = message["type"].as_str().unwrap_or_default();
+    kind.starts_with("room_") || kind.starts_with("webrtc_")
 }
 
 /// The name under which a message is described, if it is as described.

@@ -146,7 +146,7 @@ fn fits(template: &str, path: &str) -> bool {
 /// A registration that is right in every field that counts.
 pub fn node(id: &str) -> Value {
     json!({ "node_id": id, "health": "ready", "semantic_langs": ["en", "zh"],
-            "tts_langs": ["en", "zh"], "max_concurrent_jobs": 2 })
+            "tts_langs": ["en", "zh"], "max_concurrent_jobs": 2, "running": [] })
 }
 
 /// A job that is right.

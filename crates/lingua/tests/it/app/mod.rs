@@ -60,6 +60,11 @@ pub struct TestApp {
     far: Option<Box<TestApp>>,
 }
 
+/// What the instances of a test share.
+pub fn secret() -> Secret {
+    Secret::from_seed(b"test")
+}
+
 /// Settings under which nothing is believed slowly and nothing takes long.
 pub fn quick() -> Settings {
     let mut settings = Settings::stable();
@@ -113,10 +118,15 @@ impl TestApp {
 
     /// One more instance over a store that another has open.
     pub async fn over(store: Backend, id: &str, settings: Settings) -> Self {
+        Self::over_with(store, id, settings, secret()).await
+    }
+
+    /// The same with another secret than all others have.
+    pub async fn over_with(store: Backend, id: &str, settings: Settings, secret: Secret) -> Self {
         show_logs();
         described::listen();
         let instance = Instance { id: id.parse().unwrap(), boot: 7 };
-        let engine = Engine::start(store, instance, settings, Secret::from_seed(b"test"));
+        let engine = Engine::start(store, instance, settings, secret);
         let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();

@@ -50,6 +50,10 @@ impl Keys {
         self.sign(&json!({"role": "session", "sub": "app", "jti": jti, "tenant": tenant}))
     }
 
+    pub fn session_of(&self, tenant: &str, subject: &str, jti: &str) -> String {
+        self.sign(&json!({"role": "session", "sub": subject, "jti": jti, "tenant": tenant}))
+    }
+
     /// Good for a moment only.
     pub fn short_session(&self, tenant: &str, jti: &str, seconds: u64) -> String {
         let exp = lingua_store::Clock::system().now().as_millis() / 1_000 + seconds;

@@ -133,6 +133,8 @@ fn address_in(line: &str) -> Option<SocketAddr> {
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lingua"));
     command.args(args).env_remove("LINGUA_STORE").env_remove("LINGUA_LISTEN");
+    // A key that is made for a Redis of this machine is not the user's own.
+    command.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

@@ -9,7 +9,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    calm, eventually, finish, is_result, mark, node_options, options, speaker_with, speech,
+    calm, eventually, finish, hurried, is_error, is_missing, is_result, mark, node_options,
+    options, speaker_with, speech,
 };
 use crate::app::{On, TestApp};
 
@@ -90,13 +91,8 @@ pub async fn a_long_turn_comes_back_whole(on: On) {
         ExistingAgent { works_from: Duration::from_millis(2_500), ..ExistingAgent::quick() };
     let agent = agent_with(&app, node_options(&app, "old").existing_agent(habits)).await;
     let mut client = speaker_with(existing(&app).max_utterance_ms(1_000)).await;
-    let pieces = Codec::Opus.pieces(&speech(Codec::Opus, 1, 3_500), 100);
-    for (part, pieces) in pieces.chunks(10).enumerate() {
-        for piece in pieces {
-            client.say(piece.clone()).await.unwrap();
-        }
-        // The piece behind a part cuts it, so the agent has those before.
-        eventually("the agent has the part before", || agent.stats().received >= part as u64).await;
+    for piece in Codec::Opus.pieces(&speech(Codec::Opus, 1, 3_500), 100) {
+        client.say(piece).await.unwrap();
     }
     client.end().await.unwrap();
     let endings = client.endings(4).await.unwrap();
@@ -135,4 +131,144 @@ pub async fn a_job_over_http_is_answered(on: On) {
     let first = api.get(&path).await.unwrap().json().unwrap();
     assert_eq!(first["state"], "DONE", "{first}");
     app.finish().await;
+}
+
+/// It speaks on through the drain: one popup, and the close as soon as its last sentence is back.
+pub async fn a_drain_is_shown_once_and_ends_with_the_last_result(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut node = super::node(&app, "a").await;
+    let mut client = speaker_with(existing(&app)).await;
+    client.marked_sentence(mark(0), 400).await.unwrap();
+    let assign = super::take(&mut node).await;
+    let stopping = tokio::spawn(app.stop());
+    client.next_of("go_away").await.unwrap();
+    for _ in 0..30 {
+        client.say(speech(Codec::Opus, 1, 100)).await.unwrap();
+    }
+    is_error(&client.next_of("error").await.unwrap(), "DRAINING");
+    client.heartbeat().await.unwrap();
+    client.next_of("server_heartbeat").await.unwrap();
+    assert_eq!(client.report().popups, 1);
+    node.result(&assign, "the last").await.unwrap();
+    is_result(&client.ending().await.unwrap(), 0);
+    assert_eq!(client.closed().await.unwrap().code, Some(1001));
+    assert_eq!(client.report().popups, 1);
+    stopping.await.unwrap();
+}
+
+pub async fn a_drain_closes_who_has_nothing_open_and_shows_nothing_to_who_comes_back(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut node = super::node(&app, "a").await;
+    // Somebody else keeps the instance draining.
+    let mut other = super::speaker(&app).await;
+    other.marked_sentence(mark(0), 400).await.unwrap();
+    let assign = super::take(&mut node).await;
+    let client = speaker_with(existing(&app)).await;
+    let mut back = Speaker::unopened_with(existing(&app)).await.unwrap();
+    let began = Instant::now();
+    let stopping = tokio::spawn(app.stop());
+    assert_eq!(client.closed().await.unwrap().code, Some(1001));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(client.report().popups, 0);
+    let refused = back.open().await.unwrap_err().downcast::<lingua_lab::ConnectError>().unwrap();
+    assert!(
+        matches!(&refused, lingua_lab::ConnectError::Closed(closed) if closed.code == Some(1001)),
+        "{refused:?}"
+    );
+    assert_eq!(back.report().popups, 0);
+    node.result(&assign, "yes").await.unwrap();
+    is_result(&other.ending().await.unwrap(), 0);
+    stopping.await.unwrap();
+}
+
+/// It shows neither the event nor the absent result, so each kind of failure is an error now and then.
+pub async fn failures_are_shown_once_in_a_while(on: On) {
+    let app = TestApp::start(on, hurried()).await;
+    let mut client = speaker_with(existing(&app)).await;
+    for n in 0..3 {
+        client.marked_sentence(mark(n), 200).await.unwrap();
+        if n == 0 {
+            let shown = client.next_of("error").await.unwrap();
+            is_error(&shown, "NO_CAPABLE_NODE");
+            assert!(shown["trace_id"].as_str().is_some_and(|id| !id.is_empty()), "{shown:?}");
+            assert_eq!(shown["details"]["utterance_index"], 0);
+        }
+        is_missing(&client.ending().await.unwrap(), n.into(), "no_capable_node");
+    }
+    assert_eq!(client.report().popups, 1);
+    // A current client knows the other two.
+    let mut current = super::speaker(&app).await;
+    current.marked_sentence(mark(0), 200).await.unwrap();
+    is_missing(&current.ending().await.unwrap(), 0, "no_capable_node");
+    assert_eq!(current.report().popups, 0);
+    current.close_session("done").await.unwrap();
+    current.next_of("session_close_ack").await.unwrap();
+    finish(app, client).await;
+}
+
+pub async fn partials_come_unasked(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut node = super::node(&app, "a").await;
+    let mut client = speaker_with(existing(&app)).await;
+    client.marked_sentence(mark(0), 400).await.unwrap();
+    let assign = super::take(&mut node).await;
+    assert_eq!(assign["enable_streaming_asr"], true);
+    node.partial(&assign, "good mor").await.unwrap();
+    assert_eq!(client.next_of("asr_partial").await.unwrap()["text"], "good mor");
+    node.result(&assign, "good morning").await.unwrap();
+    is_result(&client.ending().await.unwrap(), 0);
+    finish(app, client).await;
+}
+
+pub async fn pieces_of_a_mobile_client_are_one_utterance(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let agent = agent(&app, "old").await;
+    let client = options(&app).mobile_client().pause_ms(400);
+    let mut client = speaker_with(client).await;
+    let said = speech(Codec::Pcm16, 1, 1_600);
+    assert_eq!(client.mobile_sentence(5, said.clone()).await.unwrap(), 13);
+    let ending = client.ending().await.unwrap();
+    is_result(&ending, 12);
+    let echo = ending.echo().unwrap();
+    assert_eq!(echo.digest, lingua_lab::speech::Digest::of(&said), "every piece, in order");
+    // The last piece is one that the speaker ended.
+    client.mobile_sentence(13, speech(Codec::Pcm16, 2, 400)).await.unwrap();
+    client.whole_again(15, speech(Codec::Pcm16, 3, 200), json!({})).await.unwrap();
+    let ending = client.ending().await.unwrap();
+    is_result(&ending, 15);
+    assert_eq!(ending.echo().unwrap().digest.bytes, 600 * 32);
+    assert_eq!((agent.stats().received, agent.stats().done), (2, 2));
+    super::part(app, client).await;
+}
+
+pub async fn pieces_that_something_follows_are_an_utterance(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let agent = agent(&app, "old").await;
+    let mut client = speaker_with(options(&app).mobile_client()).await;
+    client.mobile_sentence(0, speech(Codec::Pcm16, 1, 400)).await.unwrap();
+    client.whole_again(2, speech(Codec::Pcm16, 2, 1_200), json!({})).await.unwrap();
+    is_result(&client.ending().await.unwrap(), 1);
+    is_result(&client.ending().await.unwrap(), 2);
+    client.mobile_sentence(3, speech(Codec::Pcm16, 3, 400)).await.unwrap();
+    client.close_session("done").await.unwrap();
+    is_result(&client.ending().await.unwrap(), 4);
+    client.next_of("session_close_ack").await.unwrap();
+    assert_eq!(agent.stats().done, 3);
+    drop(client);
+    eventually("the session is over", || app.engine.sessions.count() == 0).await;
+    app.finish().await;
+}
+
+pub async fn an_answer_of_nothing_is_silence(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut node = super::node(&app, "a").await;
+    let mut client = speaker_with(existing(&app)).await;
+    client.marked_sentence(mark(0), 400).await.unwrap();
+    let assign = super::take(&mut node).await;
+    let nothing =
+        json!({ "success": true, "text_asr": "", "text_translated": "", "tts_audio": "" });
+    node.about(&assign, "job_result", nothing).await.unwrap();
+    is_missing(&client.ending().await.unwrap(), 0, "silence_detected");
+    assert_eq!(client.report().popups, 0, "silence is no failure");
+    finish(app, client).await;
 }

@@ -33,6 +33,7 @@ macro_rules! conversations {
                 what_cannot_be_is_answered_and_the_session_goes_on,
                 who_keeps_on_with_nonsense_is_shown_the_door,
                 rooms_are_not_served_yet,
+                signalling_between_browsers_is_passed_over,
                 bounds_of_the_clients_own_clocks_are_held,
                 who_never_opens_is_shown_the_door,
                 a_tenant_has_so_many_sessions_and_no_more,
@@ -104,6 +105,13 @@ macro_rules! conversations {
                 speech_that_a_drain_ends_is_answered_and_the_drain_is_short,
                 a_long_turn_comes_back_whole,
                 a_job_over_http_is_answered,
+                a_drain_is_shown_once_and_ends_with_the_last_result,
+                a_drain_closes_who_has_nothing_open_and_shows_nothing_to_who_comes_back,
+                failures_are_shown_once_in_a_while,
+                partials_come_unasked,
+                pieces_of_a_mobile_client_are_one_utterance,
+                pieces_that_something_follows_are_an_utterance,
+                an_answer_of_nothing_is_silence,
             }
             draining {
                 a_drain_ends_what_was_said_and_closes,

@@ -164,10 +164,32 @@ pub async fn who_keeps_on_with_nonsense_is_shown_the_door(on: On) {
 pub async fn rooms_are_not_served_yet(on: On) {
     let app = TestApp::start(on, calm()).await;
     let mut client = speaker(&app).await;
-    for kind in ["room_create", "room_join", "webrtc_offer"] {
-        client.about_session(kind, json!({})).await.unwrap();
-        is_error(&client.next().await.unwrap(), "UNSUPPORTED_MESSAGE");
+    // More of them than nonsense would be borne.
+    for _ in 0..15 {
+        for kind in ["room_create", "room_join"] {
+            client.about_session(kind, json!({})).await.unwrap();
+            let answer = client.next().await.unwrap();
+            assert_eq!(
+                (answer.kind(), &answer["code"]),
+                ("room_error", &json!("UNSUPPORTED_MESSAGE"))
+            );
+        }
     }
+    finish(app, client).await;
+}
+
+/// A browser finds its candidates all at once.
+pub async fn signalling_between_browsers_is_passed_over(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let _node = worker(&app, "a").await;
+    let mut client = Speaker::unopened_with(options(&app).existing_client()).await.unwrap();
+    client.ice_candidates(25).await.unwrap();
+    client.open().await.unwrap();
+    client.ice_candidates(50).await.unwrap();
+    client.about_session("webrtc_offer", json!({ "to": "peer", "sdp": {} })).await.unwrap();
+    client.marked_sentence(super::mark(1), 400).await.unwrap();
+    is_result(&client.ending().await.unwrap(), 0);
+    assert_eq!(client.report().popups, 0);
     finish(app, client).await;
 }
 

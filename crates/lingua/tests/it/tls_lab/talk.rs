@@ -206,6 +206,10 @@ impl Tunnel {
         format!("ws://{}{path}", self.address)
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub fn http(&self) -> String {
         format!("http://{}", self.address)
     }

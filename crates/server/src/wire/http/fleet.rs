@@ -244,11 +244,7 @@ impl NodeBody {
                 BreakerView::Probing => "probing",
             },
             epoch: view.epoch,
-            slots: Slots {
-                declared: view.declared_slots,
-                open: view.open_slots,
-                used: view.used_slots,
-            },
+            slots: Slots::of(view),
             running: view.running,
             latency_ms: view.latency_ms,
             done: view.done,
@@ -275,8 +271,14 @@ impl NodeBody {
     }
 }
 
+impl Slots {
+    pub(super) fn of(view: &NodeView) -> Self {
+        Slots { declared: view.declared_slots, open: view.open_slots, used: view.used_slots }
+    }
+}
+
 impl AbilitiesBody {
-    fn of(profile: &NodeProfile) -> Self {
+    pub(super) fn of(profile: &NodeProfile) -> Self {
         let tags =
             |langs: &lingua_core::lang::LangSet| langs.iter().map(ToString::to_string).collect();
         let services = profile.services.iter().map(|(kind, ready)| (kind.to_string(), *ready));

@@ -24,6 +24,9 @@ const MAX_WORD: usize = 64;
 
 const MODEL_NOT_AVAILABLE: &str = "MODEL_NOT_AVAILABLE";
 
+/// Why there is no text: none was recognised.
+const EMPTY: &str = "ASR_EMPTY";
+
 /// What a node says.
 pub(crate) enum FromNode {
     /// Who it is and what it can do.
@@ -76,6 +79,18 @@ pub(super) struct Message<'a> {
     #[serde(borrow)]
     #[schema(value_type = Option<Failed<'a>>, inline)]
     error: Option<&'a RawValue>,
+    /// What was heard; reaches the client.
+    #[serde(borrow)]
+    #[schema(ignore)]
+    text_asr: Option<Text<'a>>,
+    /// What it means; reaches the client.
+    #[serde(borrow)]
+    #[schema(ignore)]
+    text_translated: Option<Text<'a>>,
+    /// The speech; reaches the client.
+    #[serde(borrow)]
+    #[schema(ignore)]
+    tts_audio: Option<Text<'a>>,
     /// Reaches the client. With `reason` `ASR_EMPTY` or `NO_TEXT_ASSIGNED`, nothing was said.
     #[serde(borrow)]
     #[schema(value_type = Option<serde_json::Value>)]
@@ -243,9 +258,19 @@ impl<'a> Message<'a> {
         FromNode::Error { code: word(self.code, MAX_WORD), message: word(self.message, MAX_TEXT) }
     }
 
+    /// A result that has its texts, and nothing in any of them, is of silence though it does not say
+    /// so. One without any text field is no recognition at all, and passes.
+    fn says_nothing(&self) -> Option<String> {
+        let texts = [&self.text_asr, &self.text_translated];
+        let said = texts.into_iter().chain([&self.tts_audio]).flatten();
+        let nothing = said.into_iter().all(|text| text.0.trim().is_empty());
+        let has_texts = texts.into_iter().any(Option::is_some);
+        (has_texts && nothing).then(|| EMPTY.to_owned())
+    }
+
     fn result(&self, whole: impl FnOnce() -> Bytes) -> Result<Ending, Refusal> {
         let result = match self.success.ok_or_else(|| missing("success"))? {
-            true => match self.extra.and_then(empty_reason) {
+            true => match self.extra.and_then(empty_reason).or_else(|| self.says_nothing()) {
                 Some(reason) => NodeResult::Empty { body: whole(), reason },
                 None => NodeResult::Success(whole()),
             },
@@ -279,7 +304,7 @@ fn empty_reason(extra: &RawValue) -> Option<String> {
     // Whatever else `extra` is, it is the node's affair.
     let extra: Extra<'_> = serde_json::from_str(extra.get()).ok()?;
     let reason = extra.reason?.0;
-    let known = ["ASR_EMPTY", "NO_TEXT_ASSIGNED"];
+    let known = [EMPTY, "NO_TEXT_ASSIGNED"];
     known.into_iter().find(|word| reason.eq_ignore_ascii_case(word)).map(str::to_owned)
 }
 

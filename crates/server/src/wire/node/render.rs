@@ -10,7 +10,7 @@ use super::told::{
     AuthAck, CancelReason, Command, Error, HeartbeatAck, JobAssign, JobCancel, NodeControl,
     NodeRegisterAck, ResultAck, Status,
 };
-use crate::wire::message::{Base64, Flag, ListAsItCame, ObjectAsItCame};
+use crate::wire::message::{Base64, Flag, ListAsItCame, ObjectAsItCame, Sentences};
 
 /// First byte of a binary frame that carries the audio of a job.
 pub(super) const AUDIO_FRAME: u8 = 0x21;
@@ -104,8 +104,9 @@ pub(crate) fn register_ack(registered: &Registered, out: &mut String) {
 }
 
 /// `heartbeat_ack`
-pub(crate) fn heartbeat_ack(now_ms: u64, out: &mut String) {
-    HeartbeatAck { server_time_ms: now_ms }.write(out);
+pub(crate) fn heartbeat_ack(now_ms: u64, why_idle: &[String], out: &mut String) {
+    let why_idle = (!why_idle.is_empty()).then_some(Sentences(why_idle));
+    HeartbeatAck { server_time_ms: now_ms, why_idle }.write(out);
 }
 
 /// `auth_ack`

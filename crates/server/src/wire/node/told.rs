@@ -4,7 +4,9 @@ use lingua_core::node::Health;
 use serde_json::{Value, json};
 
 use crate::wire::json::Object;
-use crate::wire::message::{Base64, Field, Flag, ListAsItCame, ObjectAsItCame, messages};
+use crate::wire::message::{
+    Base64, Field, Flag, ListAsItCame, ObjectAsItCame, Sentences, messages,
+};
 
 messages! {
     /// The node is known from now on.
@@ -24,9 +26,12 @@ messages! {
     }
 
     /// The answer to a heartbeat, for a node with anything in `supports`.
-    "heartbeat_ack" HeartbeatAck {
+    "heartbeat_ack" HeartbeatAck<'a> {
         /// The scheduler's clock, in milliseconds since 1970.
         server_time_ms: u64,
+        /// Why the node gets no jobs, in sentences. Absent if nothing is in the way, and while it
+        /// works.
+        why_idle: Option<Sentences<'a>>,
     }
 
     /// Do this. With `binary_audio` the speech follows in a frame of its own.

@@ -7,6 +7,7 @@ use serde::Deserializer as _;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::told::ServiceTimings;
 use crate::wire::fields::{MAX_DEPTH, deeper_than};
 use crate::wire::json::Text;
 use crate::wire::message::{
@@ -21,7 +22,7 @@ pub(super) struct NodePart<'a> {
     pub(super) tts_audio: TextAsItCame<'a>,
     pub(super) tts_format: TextAsItCame<'a>,
     pub(super) extra: Option<ObjectAsItCame<'a>>,
-    pub(super) service_timings: Option<ObjectAsItCame<'a>>,
+    pub(super) service_timings: Option<ServiceTimings<'a>>,
     pub(super) network_timings: Option<ObjectAsItCame<'a>>,
     pub(super) asr_quality_level: Option<TextAsItCame<'a>>,
     pub(super) reason_codes: Option<ListAsItCame<'a>>,
@@ -39,6 +40,7 @@ pub(super) fn result(body: &[u8]) -> NodePart<'_> {
         format,
         extra,
         service,
+        took,
         network,
         level,
         codes,
@@ -54,6 +56,7 @@ pub(super) fn result(body: &[u8]) -> NodePart<'_> {
             "tts_format",
             "extra",
             "service_timings",
+            "processing_time_ms",
             "network_timings",
             "asr_quality_level",
             "reason_codes",
@@ -68,7 +71,10 @@ pub(super) fn result(body: &[u8]) -> NodePart<'_> {
         tts_audio: always(audio),
         tts_format: always(format),
         extra: extra.filter(is_object).map(ObjectAsItCame),
-        service_timings: service.filter(is_object).map(ObjectAsItCame),
+        service_timings: service
+            .filter(is_object)
+            .map(|json| ServiceTimings::AsItCame(ObjectAsItCame(json)))
+            .or_else(|| Some(ServiceTimings::Total { ms: took?.parse().ok()? })),
         network_timings: network.filter(is_object).map(ObjectAsItCame),
         asr_quality_level: level.filter(is_text).map(TextAsItCame),
         reason_codes: codes.filter(is_list).map(ListAsItCame),

@@ -89,8 +89,9 @@ pub(crate) fn decode_init(message: &str, address: IpAddr) -> Result<Init, Refusa
     let token = said(text("resume_token", fields.resume_token, MAX_TOKEN_CHARS)?);
     let opening = Opening {
         tenant: named.clone().unwrap_or_else(default_tenant),
+        subject: None,
         address,
-        manner: Arc::new(wishes.of_session(codec, fields.speech)?),
+        manner: Arc::new(wishes.of_session(codec, fields.speech, supports.existing)?),
         trace_id: said(text("trace_id", fields.trace_id, MAX_WORD_CHARS)?),
         traceparent: traceparent(fields.traceparent.as_deref()),
         supports,
@@ -114,10 +115,11 @@ fn codec(word: Option<&str>) -> Result<Codec, Refusal> {
 }
 
 /// What the client understands, and whether it sends binary frames. Words that say nothing to us are
-/// passed over. A client without the list is one from before there was one: it wants events.
+/// passed over. A client without the list is one from before there was one: it wants events and
+/// partials.
 fn supports(words: Option<&[Text<'_>]>) -> Result<(Supports, bool), Refusal> {
     let Some(words) = words else {
-        return Ok((Supports { events: true, ..Supports::default() }, false));
+        return Ok((Supports { events: true, existing: true, ..Supports::default() }, false));
     };
     check_words("supports", words.len(), words.iter().map(|Text(word)| word))?;
     let lists = |name: &str| words.iter().any(|Text(word)| word.eq_ignore_ascii_case(name));
@@ -125,6 +127,7 @@ fn supports(words: Option<&[Text<'_>]>) -> Result<(Supports, bool), Refusal> {
         audio_ack: lists("audio_ack"),
         resume: lists("resume"),
         events: lists("events"),
+        existing: false,
     };
     Ok((supports, lists("binary")))
 }

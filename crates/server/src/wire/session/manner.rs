@@ -44,15 +44,22 @@ pub(super) struct Wishes {
     /// Passed on.
     #[schema(value_type = Option<Vec<String>>, max_items = 64)]
     pub(super) auto_langs: Option<Box<RawValue>>,
-    /// Whether `asr_partial` is wanted.
+    /// Whether `asr_partial` is wanted. Absent: as in the session; in `session_init`, true for a client
+    /// without `supports`.
     pub(super) enable_streaming_asr: Option<bool>,
     /// How often; passed on.
     pub(super) partial_update_interval_ms: Option<u64>,
 }
 
 impl Wishes {
-    /// The manner of a new session, with what it said about speech.
-    pub(super) fn of_session(self, codec: Codec, said: Option<bool>) -> Result<Manner, Refusal> {
+    /// The manner of a new session, with what it said about speech; a client that lists nothing expects
+    /// partials unless it says otherwise.
+    pub(super) fn of_session(
+        self,
+        codec: Codec,
+        said: Option<bool>,
+        existing: bool,
+    ) -> Result<Manner, Refusal> {
         let a = self.lang_a.as_deref();
         let (route, mode) =
             direction(&self.src_lang, &self.tgt_lang, self.mode, a, self.lang_b.as_deref())?;
@@ -68,7 +75,7 @@ impl Wishes {
             features: passing("features", self.features, MAX_PASSING_BYTES)?,
             pipeline: whole_pipeline(route, speech),
             auto_langs: languages(self.auto_langs)?,
-            enable_streaming_asr: self.enable_streaming_asr.unwrap_or(false),
+            enable_streaming_asr: self.enable_streaming_asr.unwrap_or(existing),
             partial_update_interval_ms: self.partial_update_interval_ms,
             audio_format: codec.as_str(),
             sample_rate: SAMPLE_RATE,

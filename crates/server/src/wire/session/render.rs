@@ -2,11 +2,14 @@
 //! copied once.
 
 use lingua_core::JobId;
-use lingua_engine::sessions::words::{About, Opened, Step, ToClient};
+use lingua_core::outcome::Code;
+use lingua_engine::job::Refusal;
+use lingua_engine::sessions::words::{About, Detail, Opened, Step, ToClient};
 
 use super::told::{
     AsrPartial, AudioAck, AuthAck, Backpressure, Details, Error, Finalized, GoAway, MissingResult,
-    ServerHeartbeat, SessionCloseAck, SessionInitAck, Status, TranslationResult, UiEvent,
+    RoomError, ServerHeartbeat, SessionCloseAck, SessionInitAck, Status, TranslationResult,
+    UiEvent,
 };
 use super::{Codec, SAMPLE_RATE, from_node};
 use crate::wire::message::{OrNull, TextAsItCame};
@@ -106,21 +109,41 @@ pub(crate) fn render(word: &ToClient<'_>, about: &Renderer<'_>, out: &mut String
             Backpressure { action, resume_after_ms, message }.write(out);
         }
         ToClient::GoAway { deadline_ms, reason } => GoAway { deadline_ms, reason }.write(out),
-        ToClient::Error { refusal, details } => Error {
-            code: refusal.code_text(),
-            message: &refusal.detail,
-            details: Some(Details(details)).filter(|details| !details.0.is_empty()),
-            retry_after_ms: refusal.retry_after_ms,
+        ToClient::Error { refusal, details } => error(refusal, details, None, out),
+        ToClient::Failed { refusal, about: ref utterance } => {
+            let index = Detail::Number(utterance.utterance_index);
+            error(refusal, &[("utterance_index", index)], Some(utterance.trace_id), out);
         }
-        .write(out),
         ToClient::CloseAck => SessionCloseAck { session_id }.write(out),
     }
     true
 }
 
+fn error(
+    refusal: &Refusal,
+    details: &[(&str, Detail<'_>)],
+    trace_id: Option<&str>,
+    out: &mut String,
+) {
+    Error {
+        code: refusal.code_text(),
+        message: &refusal.detail,
+        details: Some(Details(details)).filter(|details| !details.0.is_empty()),
+        trace_id,
+        retry_after_ms: refusal.retry_after_ms,
+    }
+    .write(out);
+}
+
 /// `server_heartbeat`
 pub(crate) fn server_heartbeat(session_id: &str, timestamp: u64, out: &mut String) {
     ServerHeartbeat { session_id, timestamp }.write(out);
+}
+
+/// `room_error`
+pub(crate) fn room_error(out: &mut String) {
+    let code = Code::UnsupportedMessage.as_str();
+    RoomError { code, message: "rooms are not served" }.write(out);
 }
 
 /// `auth_ack`

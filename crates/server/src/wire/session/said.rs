@@ -146,15 +146,37 @@ pub(super) fn stranger(kind: &str) -> Option<Refusal> {
         | "client_heartbeat" | "tts_started" | "tts_play_ended" | "session_close" | "auth" => {
             return None;
         }
-        kind if kind.starts_with("room_") || kind.starts_with("webrtc_") => {
-            "rooms are not served yet".to_owned()
-        }
         kind => {
             let name: String = kind.chars().take(MAX_KIND_CHARS).collect();
             format!("{name:?} is not a message that a client sends")
         }
     };
     Some(Refusal::new(Code::UnsupportedMessage, detail))
+}
+
+/// What existing clients send for rooms and calls, which are not served. It is no mistake of theirs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Aside {
+    /// About rooms: answered that there are none.
+    Room,
+    /// Signalling between browsers, which comes in bursts: passed over.
+    Signalling,
+}
+
+/// What that message is, if it is beside the session.
+pub(crate) fn aside(message: &str) -> Option<Aside> {
+    let kind = is_object(message).and_then(|()| kind_of(message)).ok()?;
+    aside_kind(&kind)
+}
+
+fn aside_kind(kind: &str) -> Option<Aside> {
+    if kind.starts_with("room_") {
+        Some(Aside::Room)
+    } else if kind.starts_with("webrtc_") {
+        Some(Aside::Signalling)
+    } else {
+        None
+    }
 }
 
 /// What is only addressed to the session.
@@ -250,6 +272,9 @@ pub(super) struct Utterance<'a> {
 impl Bound<'_> {
     /// Everything but a piece of speech.
     fn other(&self, kind: &str, message: &str) -> Result<Said, Refusal> {
+        if let Some(aside) = aside_kind(kind) {
+            return Ok(Said::Aside(aside));
+        }
         if let Some(refusal) = stranger(kind) {
             return Err(refusal);
         }

@@ -55,6 +55,23 @@ fn languages(manner: &Manner, mut message: Value) -> Arc<Manner> {
     }
 }
 
+#[test]
+fn rooms_and_calls_are_beside_the_session_and_no_mistake() {
+    for (kind, wanted) in [
+        ("room_create", Aside::Room),
+        ("room_join", Aside::Room),
+        ("webrtc_offer", Aside::Signalling),
+        ("webrtc_ice", Aside::Signalling),
+    ] {
+        let message = json!({ "type": kind, "session_id": "another", "seq": "x" });
+        assert!(matches!(said(&message), Said::Aside(aside) if aside == wanted), "{kind}");
+        assert_eq!(aside(&message.to_string()), Some(wanted));
+    }
+    for other in [r#"{"type":"finalize"}"#, r#"["room_join"]"#, "room_join", ""] {
+        assert_eq!(aside(other), None, "{other}");
+    }
+}
+
 fn audio(said: Said) -> (u32, bool, Bytes) {
     match said {
         Said::Audio { seq, is_final, audio } => (seq, is_final, audio),

@@ -116,8 +116,8 @@ messages! {
         tts_format: TextAsItCame<'a>,
         /// Anything more, as the node sent it.
         extra: Option<ObjectAsItCame<'a>>,
-        /// Times by service, as the node sent them.
-        service_timings: Option<ObjectAsItCame<'a>>,
+        /// Times by service, as the node sent them; `total_ms` alone if it told only how long it took.
+        service_timings: Option<ServiceTimings<'a>>,
         /// Times on the way, as the node sent them.
         network_timings: Option<ObjectAsItCame<'a>>,
         /// How well it was heard, as the node sent it.
@@ -198,8 +198,18 @@ messages! {
         message: &'a str,
         /// Of speech that was dropped: what.
         details: Option<Details<'a>>,
+        /// Of an utterance that failed: to follow it through logs.
+        trace_id: Option<&'a str>,
         /// When trying again makes sense.
         retry_after_ms: Option<u64>,
+    }
+
+    /// The answer to every message about rooms, which are not served.
+    "room_error" RoomError<'a> {
+        /// A stable code.
+        code: &'a str,
+        /// A sentence for people.
+        message: &'a str,
     }
 
     /// The last message of a session that was closed.
@@ -229,6 +239,35 @@ pub(crate) fn said_by_node() -> Value {
             "segments_meta",
         ],
     )
+}
+
+/// Times by service.
+#[derive(Clone, Copy)]
+pub(super) enum ServiceTimings<'a> {
+    /// As the node sent them.
+    AsItCame(ObjectAsItCame<'a>),
+    /// All that is known.
+    Total {
+        /// Milliseconds.
+        ms: u64,
+    },
+}
+
+impl Field for ServiceTimings<'_> {
+    fn write(&self, name: &str, object: &mut Object<'_>) {
+        match self {
+            ServiceTimings::AsItCame(json) => json.write(name, object),
+            ServiceTimings::Total { ms } => {
+                let mut inner = object.object(name);
+                inner.number("total_ms", *ms);
+                inner.end();
+            }
+        }
+    }
+
+    fn schema() -> Value {
+        ObjectAsItCame::schema()
+    }
 }
 
 /// `ok` or `error`.

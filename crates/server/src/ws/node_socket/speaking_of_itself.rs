@@ -9,7 +9,7 @@ use lingua_engine::nodes::{Heartbeat, Register};
 use super::{Close, Goes, NodeSocket, superseded};
 use crate::identity::{Caller, Role};
 use crate::wire::capability::Abilities;
-use crate::wire::node::{self, AboutItself};
+use crate::wire::node::{self as wire, AboutItself};
 
 impl NodeSocket {
     /// The node says who it is, for the first time or once more.
@@ -57,9 +57,9 @@ impl NodeSocket {
             Err(refusal) => return self.not_registered(refusal),
         };
         let mut ack = String::new();
-        node::register_ack(&registered, &mut ack);
+        wire::register_ack(&registered, &mut ack);
         self.wire.send(ack);
-        self.wire.is_known();
+        self.wire.is_known(None);
         self.cancel_strangers(strangers.unwrap_or_default());
         self.present.connection = Some(registered.connection);
         if let Ok(strong) = &self.outbox {
@@ -104,7 +104,7 @@ impl NodeSocket {
         match self.visitor.pass.renew(token, self.engine.now_ms() / 1_000) {
             Ok(expires) => {
                 let mut ack = String::new();
-                node::auth_ack(expires.map(|s| s * 1_000), &mut ack);
+                wire::auth_ack(expires.map(|s| s * 1_000), &mut ack);
                 self.wire.send(ack);
                 Ok(())
             }
@@ -181,6 +181,7 @@ impl NodeSocket {
             mem_percent: usage.mem_percent,
         };
         let taken = self.engine.nodes.heartbeat(connection, beat);
+        let node = connection.node_id().clone();
         self.cancel_strangers(strangers.unwrap_or_default());
         if let Err(refusal) = taken {
             self.refuse(&refusal);
@@ -188,7 +189,8 @@ impl NodeSocket {
         }
         if self.supports.any() {
             let mut ack = String::new();
-            node::heartbeat_ack(self.engine.now_ms(), &mut ack);
+            let why_idle = self.engine.why_idle(&node);
+            wire::heartbeat_ack(self.engine.now_ms(), &why_idle, &mut ack);
             self.wire.send(ack);
         }
         match refusal {
@@ -204,7 +206,7 @@ impl NodeSocket {
     fn cancel_strangers(&mut self, strangers: Vec<(String, u32)>) {
         for (job, attempt) in strangers {
             let mut cancel = String::new();
-            node::cancel_stranger(&job, attempt, &mut cancel);
+            wire::cancel_stranger(&job, attempt, &mut cancel);
             self.wire.send(cancel);
         }
     }

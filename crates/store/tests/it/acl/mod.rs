@@ -5,8 +5,8 @@ use lingua_lab::{RedisConfig, RedisServer};
 
 const FILE: &str = include_str!("../../../../../deploy/redis.conf");
 
-/// The passwords of the file.
-const EXAMPLES: [&str; 2] = [">password", ">another-password"];
+/// What stands for the passwords in the file. No server starts with it.
+const EXAMPLES: [&str; 2] = ["#SHA256-OF-ITS-PASSWORD", "#SHA256-OF-ANOTHER-PASSWORD"];
 
 fn users() -> impl Iterator<Item = &'static str> {
     FILE.lines().filter(|line| line.starts_with("user "))
@@ -14,7 +14,8 @@ fn users() -> impl Iterator<Item = &'static str> {
 
 /// What the user of the schedulers may do.
 pub fn rights() -> String {
-    let mut lines = users().filter_map(|line| line.strip_prefix("user lingua on >password "));
+    let mut lines =
+        users().filter_map(|line| line.strip_prefix("user lingua on #SHA256-OF-ITS-PASSWORD "));
     let (Some(rights), None) = (lines.next(), lines.next()) else {
         panic!("one line of deploy/redis.conf is the schedulers' user")
     };

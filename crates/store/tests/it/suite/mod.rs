@@ -251,10 +251,7 @@ macro_rules! conformance {
                 a_rate_lets_one_more_through_per_interval,
                 there_is_no_double_burst_at_the_edge_of_a_window,
                 a_rate_outside_its_bounds_is_refused,
-                everybody_is_told_the_least_of_what_was_proposed,
                 marks_are_seen_by_all_until_they_are_over_and_are_bounded,
-                what_is_agreed_on_lasts_while_somebody_asks,
-                what_cannot_be_agreed_on_is_refused,
             }
             bounds {
                 node_steps_refuse_durations_outside_their_bounds,

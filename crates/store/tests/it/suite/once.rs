@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use lingua_store::once::{Agreed, MAX_MARKS, Name, Rate, Take};
+use lingua_store::once::{MAX_MARKS, Name, Rate, Take};
 use lingua_store::{Backend, Error};
 
 use super::samples::*;
@@ -123,48 +123,6 @@ pub async fn a_rate_outside_its_bounds_is_refused(store: &impl StoreUnderTest) -
     }
     let rate = Rate { interval: LONG, burst: 1 };
     assert_eq!(store.once.take(&name, rate).await?, Take::Allowed, "nothing was counted");
-    Ok(())
-}
-
-pub async fn everybody_is_told_the_least_of_what_was_proposed(
-    store: &impl StoreUnderTest,
-) -> Outcome {
-    let (a, b) = (store.backend(), store.second());
-    let (one, other) = (Agreed::new("one")?, Agreed::new("other")?);
-    let name = name()?;
-    assert_eq!(a.once.agree(&name, &one, LONG).await?.as_str(), "one");
-    assert_eq!(b.once.agree(&name, &other, LONG).await?.as_str(), "one");
-    assert_eq!(a.once.agree(&name, &one, LONG).await?.as_str(), "one");
-    let least = Agreed::new("least")?;
-    assert_eq!(b.once.agree(&name, &least, LONG).await?.as_str(), "least");
-    assert_eq!(a.once.agree(&name, &one, LONG).await?.as_str(), "least", "all turn to it");
-    assert_eq!(b.once.agree(&self::name()?, &other, LONG).await?.as_str(), "other");
-    assert!(a.once.first(&name, LONG).await?, "an agreement and a window are two things");
-    Ok(())
-}
-
-pub async fn what_is_agreed_on_lasts_while_somebody_asks(store: &impl StoreUnderTest) -> Outcome {
-    let (a, b) = (store.backend(), store.second());
-    let (one, other) = (Agreed::new("one")?, Agreed::new("other")?);
-    let name = name()?;
-    a.once.agree(&name, &one, store.lease()).await?;
-    store.pass(store.lease() / 2).await;
-    assert_eq!(b.once.agree(&name, &other, store.lease()).await?.as_str(), "one");
-    store.pass(store.lease() / 2 + TICK).await;
-    assert_eq!(b.once.agree(&name, &other, store.lease()).await?.as_str(), "one");
-    store.pass(store.lease() + TICK).await;
-    assert_eq!(b.once.agree(&name, &other, LONG).await?.as_str(), "other");
-    Ok(())
-}
-
-pub async fn what_cannot_be_agreed_on_is_refused(store: &impl StoreUnderTest) -> Outcome {
-    for wrong in ["", "two words", "é", &"x".repeat(201)] {
-        assert!(matches!(Agreed::new(wrong), Err(Error::Invalid(_))), "{wrong:?}");
-    }
-    let proposal = Agreed::new("x".repeat(200))?;
-    assert!(!format!("{proposal:?}").contains("xx"), "it may be a secret");
-    let agreed = store.backend().once.agree(&name()?, &proposal, Duration::ZERO).await;
-    assert!(matches!(agreed, Err(Error::Invalid(_))));
     Ok(())
 }
 

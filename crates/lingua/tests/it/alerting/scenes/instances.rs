@@ -7,6 +7,7 @@ use std::time::Duration;
 use lingua_core::NodeId;
 use lingua_core::lang::LangSet;
 use lingua_core::node::{Declaration, Health, NodeProfile};
+use lingua_engine::cluster::presence;
 use lingua_lab::{FaultProxy, RedisServer};
 use lingua_store::bus::{Envelope, INBOX_CAPACITY, Posting};
 use lingua_store::memory::MemoryStore;
@@ -16,7 +17,7 @@ use lingua_store::{Clock, Instance, redis};
 
 use super::people::speaker;
 use crate::alerting::stage::{Act, Stage, lenient, node, one_in, settings};
-use crate::app::{On, TestApp, wait_until};
+use crate::app::{On, TestApp, secret, wait_until};
 use crate::process::Lingua;
 
 /// Longer than the test.
@@ -184,7 +185,8 @@ pub async fn an_inbox_is_full(mut stage: Stage) {
     let app = TestApp::over(store.clone(), "one", lenient()).await;
     let _node = node(app.address, "here", 5).await;
     stage.is_healthy(&[app.address]).await;
-    store.bus.announce(&other(), "127.0.0.1:9", LONG).await.unwrap();
+    let said = presence::signed(&secret(), &other(), "http://127.0.0.1:9".to_owned());
+    store.bus.announce(&other(), &said, LONG).await.unwrap();
     assert!(wait_until(PATIENCE, || app.engine.peers().len() == 1).await, "nobody met");
     let far: NodeId = "far".parse().unwrap();
     store.nodes.put(&far, &registration()).await.unwrap();

@@ -187,6 +187,37 @@ fn refusals_name_the_field() {
 }
 
 #[test]
+fn a_result_with_empty_texts_is_silence_and_one_without_any_is_not() {
+    let reason = |more: Value| {
+        let mut message = json!({ "type": "job_result", "job_id": JOB, "success": true });
+        message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        match told(&message) {
+            Ok(FromNode::Job(JobWord { report: JobReport::Result(result), .. })) => match result {
+                NodeResult::Empty { reason, .. } => Some(reason),
+                _ => None,
+            },
+            _ => panic!("{message}"),
+        }
+    };
+    for empty in [
+        json!({ "text_asr": "", "text_translated": "", "tts_audio": "", "extra": {} }),
+        json!({ "text_asr": " \n", "text_translated": null }),
+        json!({ "text_translated": "" }),
+    ] {
+        assert_eq!(reason(empty.clone()).as_deref(), Some("ASR_EMPTY"), "{empty}");
+    }
+    for said in [
+        json!({ "text_asr": "", "text_translated": "x" }),
+        json!({ "text_asr": "", "tts_audio": "AAAA" }),
+        json!({ "text_asr": "x", "text_translated": "" }),
+        json!({ "quality_score": 0.5 }),
+        json!({}),
+    ] {
+        assert_eq!(reason(said.clone()), None, "{said}");
+    }
+}
+
+#[test]
 fn a_node_of_the_field_introduces_itself() {
     let message = json!({ "type": "node_register", "node_id": null, "version": "2.0.0",
         "platform": "win32", "capability_schema_version": "2.0",

@@ -150,3 +150,14 @@ fn the_small_messages_are_as_the_protocol_says() {
         "retry_after_ms": 5 });
     assert_eq!(found, wanted);
 }
+
+#[test]
+fn a_heartbeat_is_answered_with_why_the_node_is_idle_and_without_it_if_nothing_is_in_the_way() {
+    let mut out = String::new();
+    heartbeat_ack(7, &[], &mut out);
+    assert_eq!(out, r#"{"type":"heartbeat_ack","server_time_ms":7}"#);
+    out.clear();
+    heartbeat_ack(7, &["it misses \"a\"".to_owned(), "it is blocked".to_owned()], &mut out);
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(told["why_idle"], json!(["it misses \"a\"", "it is blocked"]));
+}

@@ -94,6 +94,36 @@ fn an_existing_client_is_told_what_it_knows_and_little_more() {
 }
 
 #[test]
+fn a_failure_is_told_to_a_client_that_shows_nothing_but_errors() {
+    let refusal = Refusal::new(Code::AllNodesBusy, "all busy").retry_after(500);
+    assert_eq!(
+        rendered(&ToClient::Failed { refusal: &refusal, about: utterance() }),
+        json!({ "type": "error", "code": "ALL_NODES_BUSY", "message": "all busy",
+            "details": { "utterance_index": 4 }, "trace_id": "t\"1", "retry_after_ms": 500 })
+    );
+    let mut out = String::new();
+    room_error(&mut out);
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&told["type"], &told["code"]),
+        (&"room_error".into(), &"UNSUPPORTED_MESSAGE".into())
+    );
+}
+
+#[test]
+fn how_long_the_node_took_stands_for_times_that_it_did_not_send() {
+    let own = json!({ "service_timings": { "asr_ms": 3 }, "processing_time_ms": 9 });
+    assert_eq!(result(&own)["service_timings"], json!({ "asr_ms": 3 }));
+    let took = result(&json!({ "processing_time_ms": 9 }));
+    assert_eq!(took["service_timings"], json!({ "total_ms": 9 }));
+    for unknown in
+        [json!({}), json!({ "processing_time_ms": "9" }), json!({ "processing_time_ms": -1 })]
+    {
+        assert!(result(&unknown).get("service_timings").is_none(), "{unknown}");
+    }
+}
+
+#[test]
 fn short_words_are_as_the_protocol_has_them() {
     let refusal = Refusal::new(Code::AllNodesBusy, "all \"busy\"\n").retry_after(500);
     let ours = Refusal::new(Code::InvalidMessage, "seq: no");

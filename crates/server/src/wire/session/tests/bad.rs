@@ -66,9 +66,7 @@ fn what_is_no_message_is_refused_first_and_later() {
         (r#"{"type":""}"#, UNSUPPORTED, "\"\""),
         (r#"{"type":"AUDIO_CHUNK"}"#, UNSUPPORTED, "AUDIO_CHUNK"),
         (r#"{"type":"session_init_ack"}"#, UNSUPPORTED, "session_init_ack"),
-        (r#"{"type":"room_create"}"#, UNSUPPORTED, "rooms are not served yet"),
-        (r#"{"type":"room_join","seq":"x"}"#, UNSUPPORTED, "rooms are not served yet"),
-        (r#"{"type":"webrtc_offer"}"#, UNSUPPORTED, "rooms are not served yet"),
+        (r#"{"type":"room"}"#, UNSUPPORTED, "\"room\""),
         (long.as_str(), UNSUPPORTED, "xxx"),
     ] {
         check(message, &refused(message), code, words);

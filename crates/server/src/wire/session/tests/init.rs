@@ -22,15 +22,25 @@ fn an_existing_client_has_the_defaults() {
         "dialect": null, "features": null, "supports": null, "mode": null, "auto_langs": null }));
     assert_eq!((opening.tenant.as_str(), opening.address), ("default", HERE));
     assert_eq!((codec, binary), (Codec::Opus, false));
-    assert_eq!(opening.supports, Supports { events: true, ..Supports::default() });
+    assert_eq!(opening.supports, Supports { events: true, existing: true, ..Supports::default() });
     assert!(opening.resume.is_none() && opening.trace_id.is_none());
     assert!(opening.pause.is_none() && opening.max_utterance.is_none());
     let manner = &opening.manner;
     assert_eq!(manner.route.to_string(), "en->zh");
     assert_eq!((manner.audio_format, manner.sample_rate), ("opus", 16_000));
     assert_eq!(manner.pipeline.get(), whole_steps(true));
-    assert!(manner.speech && !manner.enable_streaming_asr);
+    assert!(manner.speech && manner.enable_streaming_asr);
     assert!(manner.features.is_none() && manner.mode.is_none() && manner.auto_langs.is_none());
+}
+
+#[test]
+fn partials_are_wanted_unless_a_client_says_otherwise_or_lists_what_it_supports() {
+    let wanted = |more| init(more).opening.manner.enable_streaming_asr;
+    assert!(wanted(json!({})));
+    assert!(!wanted(json!({ "enable_streaming_asr": false })));
+    assert!(!wanted(json!({ "supports": [] })));
+    assert!(wanted(json!({ "supports": [], "enable_streaming_asr": true })));
+    assert!(!init(json!({ "supports": [] })).opening.supports.existing);
 }
 
 #[test]
@@ -44,7 +54,7 @@ fn a_new_client_says_everything_there_is() {
         "supports": ["binary", "audio_ack", "RESUME", "new"], "max_utterance_ms": 8000 }));
     assert_eq!((opening.tenant.as_str(), opening.trace_id.as_deref()), ("acme", Some("t")));
     assert_eq!((codec, binary), (Codec::Pcm16, true));
-    assert_eq!(opening.supports, Supports { audio_ack: true, resume: true, events: false });
+    assert_eq!(opening.supports, Supports { audio_ack: true, resume: true, ..Supports::default() });
     let resume = opening.resume.unwrap();
     assert_eq!((resume.token.as_str(), resume.last_index), ("r", Some(9)));
     assert_eq!(opening.pause, Some(Duration::from_millis(2_000)));

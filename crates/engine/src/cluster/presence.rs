@@ -1,0 +1,176 @@
+//! What an instance says of itself in the store: where it is, which words it understands, and a mark on
+//! both. Others write to the store too, so nothing of it is believed without the mark.
+
+use lingua_store::Instance;
+use lingua_store::bus::Peer;
+
+use super::version::{WIRE, Wire};
+use crate::secret::Secret;
+
+/// Between what is said and the mark on it.
+const BY: &str = "#by=";
+
+/// Why an instance is left alone.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Apart {
+    /// Its words are of a version too far away.
+    Version(Wire),
+    /// It signs nothing, as the version before.
+    Unsigned,
+    /// It signs with a key that is not in the file here.
+    OtherKey(String),
+    /// The mark is not right for what is said.
+    Forged,
+    /// It is nowhere that an instance can be.
+    Address,
+}
+
+fn text(instance: &Instance, said: &str) -> String {
+    format!("presence {instance} {said}")
+}
+
+/// What an instance says of itself.
+pub(crate) fn said(secret: &Secret, instance: &Instance, address: &str) -> String {
+    signed(secret, instance, WIRE.announced_at(address))
+}
+
+/// The same with a mark; without one while instances of the version before may read it.
+pub fn signed(secret: &Secret, instance: &Instance, said: String) -> String {
+    if secret.speaks_unsigned() {
+        return said;
+    }
+    let mark = secret.sign(&text(instance, &said));
+    format!("{said}{BY}{}-{mark}", secret.fingerprint())
+}
+
+/// Where an instance is, without asking whether it is true.
+pub(crate) fn address(announced: &str) -> &str {
+    Wire::read(announced.split_once(BY).map_or(announced, |(said, _)| said)).0
+}
+
+/// Where an instance is, if it is one of ours.
+pub(crate) fn read<'a>(secret: &Secret, peer: &'a Peer) -> Result<&'a str, Apart> {
+    let announced = peer.address.as_str();
+    let (said, by) = match announced.split_once(BY) {
+        Some((said, by)) => (said, Some(by)),
+        None => (announced, None),
+    };
+    let (address, wire) = Wire::read(said);
+    if !wire.meets(WIRE) {
+        return Err(Apart::Version(wire));
+    }
+    match by.map(|by| by.split_once('-').unwrap_or((by, ""))) {
+        None if !secret.takes_unsigned() => return Err(Apart::Unsigned),
+        Some((by, _)) if !secret.knows(by) => return Err(Apart::OtherKey(shown(by))),
+        Some((by, mark)) if !secret.verify_by(by, &text(&peer.instance, said), mark) => {
+            return Err(Apart::Forged);
+        }
+        _ => {}
+    }
+    if is_address(address) { Ok(address) } else { Err(Apart::Address) }
+}
+
+/// A fingerprint for people, whatever stands there.
+fn shown(by: &str) -> String {
+    by.chars().take(crate::secret::FINGERPRINT_CHARS).collect()
+}
+
+/// Whether an instance can be there: a scheme, a host and a port, and nothing more. With a path, a
+/// query or a name before the host, what is asked of an instance would be asked of something else.
+pub fn is_address(text: &str) -> bool {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let Some(rest) = rest else { return false };
+    let (host, port) = match rest.strip_prefix('[') {
+        Some(six) => match six.split_once(']') {
+            Some((host, port)) => {
+                let is_six = host.parse::<std::net::Ipv6Addr>().is_ok();
+                (is_six, port)
+            }
+            None => return false,
+        },
+        None => {
+            let (host, port) = rest.split_at(rest.find(':').unwrap_or(rest.len()));
+            let plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+            (!host.is_empty() && host.chars().all(plain), port)
+        }
+    };
+    let number = |port: &str| {
+        port.bytes().all(|digit| digit.is_ascii_digit())
+            && port.parse::<u16>().is_ok_and(|port| port > 0)
+    };
+    host && (port.is_empty() || port.strip_prefix(':').is_some_and(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn me() -> Instance {
+        Instance { id: "a".parse().unwrap(), boot: 1 }
+    }
+
+    fn peer(address: impl Into<String>) -> Peer {
+        Peer { instance: me(), address: address.into() }
+    }
+
+    #[test]
+    fn what_an_instance_says_is_believed_of_itself_alone() {
+        let secret = Secret::from_seed(b"ours");
+        let said = said(&secret, &me(), "http://10.0.0.1:5010");
+        assert_eq!(read(&secret, &peer(said.as_str())), Ok("http://10.0.0.1:5010"));
+        assert_eq!(address(&said), "http://10.0.0.1:5010");
+
+        let another = Peer { instance: Instance { boot: 2, ..me() }, address: said.clone() };
+        assert_eq!(read(&secret, &another), Err(Apart::Forged), "of another life");
+        let moved = peer(said.replace("10.0.0.1", "10.6.6.6"));
+        assert_eq!(read(&secret, &moved), Err(Apart::Forged));
+        assert_eq!(read(&secret, &peer(format!("{said}0"))), Err(Apart::Forged));
+        let bare = peer("http://10.0.0.1:5010#wire=1-1");
+        assert_eq!(read(&secret, &bare), Err(Apart::Unsigned));
+        let theirs = Secret::from_seed(b"theirs");
+        let key = theirs.fingerprint().to_owned();
+        let theirs = peer(super::said(&theirs, &me(), "http://10.0.0.1:5010"));
+        assert_eq!(read(&secret, &theirs), Err(Apart::OtherKey(key)));
+        let far = signed(&secret, &me(), "http://10.0.0.1:5010#wire=5-6".to_owned());
+        assert!(matches!(read(&secret, &peer(far)), Err(Apart::Version(_))));
+    }
+
+    #[test]
+    fn an_instance_is_at_a_scheme_a_host_and_a_port() {
+        for good in [
+            "http://127.0.0.1:5010",
+            "https://scheduler-1.example.org:5010",
+            "https://lingua_1",
+            "http://[::1]:5010",
+            "https://[2001:db8::1]",
+        ] {
+            assert!(is_address(good), "{good}");
+        }
+        for wrong in [
+            "",
+            "127.0.0.1:5010",
+            "ftp://a:1",
+            "http://",
+            "http://:80",
+            "http://a:",
+            "http://a:0",
+            "http://a:65536",
+            "http://a:+1",
+            "http://a:1/",
+            "http://a:1/v1/node?x=",
+            "http://a?x",
+            "http://a#x",
+            "http://user@a:1",
+            "http://user:1@a",
+            "http://[::1",
+            "http://[::1]x",
+            "http://[a]:1",
+            "http://a:1:2",
+            "http://a b",
+        ] {
+            assert!(!is_address(wrong), "{wrong}");
+            let secret = Secret::from_seed(b"ours");
+            assert!(read(&secret, &peer(said(&secret, &me(), wrong))).is_err(), "{wrong}");
+        }
+    }
+}
