@@ -106,7 +106,7 @@ calmly("two people take turns in two directions", async (t) => {
 test("a pair that nobody serves is said to be so, with its code", async (t) => {
   const scheduler = await serve(t);
   await node(t, scheduler.url);
-  const lonely = speaker(t, scheduler.url, { direction: { src: "en", tgt: "ko" } });
+  const lonely = speaker(t, scheduler.url, { direction: { src: "ko", tgt: "en" } });
   await lonely.opens();
   await lonely.says(0, 2);
   await lonely.hears(1);

@@ -209,7 +209,7 @@ impl Settings {
             admission: Admission {
                 jobs: 50_000,
                 jobs_per_tenant: 20_000,
-                jobs_per_tenant_per_s: 0,
+                jobs_per_tenant_per_s: 8_000,
                 shares: HashMap::new(),
             },
             node_limits: NodeLimits {

@@ -40,7 +40,7 @@ impl Pair {
         std::fs::write(at("cluster.key"), Secret::new_file(Chance)).unwrap();
         let start = |name: &str| {
             let text = format!(
-                "listen = \"127.0.0.1:0\"\nstore = {:?}\ninstance_id = {name:?}\n[nodes]\nslow_start = false\n[cluster]\nkey_file = {:?}\nsnapshot_ms = 200\n",
+                "listen = \"127.0.0.1:0\"\nstore = {:?}\ninstance_id = {name:?}\n[nodes]\nslow_start = \"off\"\n[cluster]\nkey_file = {:?}\nsnapshot_ms = 200\n",
                 redis.url(),
                 at("cluster.key")
             );

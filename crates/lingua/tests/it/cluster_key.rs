@@ -50,7 +50,7 @@ impl Place {
     fn config(&self, name: &str, key: &str) -> String {
         let file = self.directory.path().join(format!("{name}.toml"));
         let text = format!(
-            "listen = \"127.0.0.1:0\"\nstore = {:?}\ninstance_id = {name:?}\n[nodes]\nslow_start = false\n[cluster]\nkey_file = {:?}\n",
+            "listen = \"127.0.0.1:0\"\nstore = {:?}\ninstance_id = {name:?}\n[nodes]\nslow_start = \"off\"\n[cluster]\nkey_file = {:?}\n",
             self.redis.url(),
             self.key(key)
         );

@@ -8,6 +8,7 @@ use std::time::Duration;
 use app::jobs::{done, job};
 use app::{On, TestApp, quick, wait_until};
 use http::Api;
+use lingua_engine::cluster::presence;
 use lingua_lab::{FakeNode, NodeOptions, Speaker, SpeakerOptions};
 use lingua_store::Instance;
 use serde_json::{Value, json};
@@ -80,7 +81,8 @@ async fn an_instance_that_does_not_answer_is_named() {
     let bus = &app.engine.store().bus;
     for (id, address) in [("gone", "http://127.0.0.1:1"), ("mute", &mute_at)] {
         let instance = Instance { id: id.parse().unwrap(), boot: 1 };
-        bus.announce(&instance, address, Duration::from_secs(60)).await.unwrap();
+        let said = presence::signed(&app::secret(), &instance, format!("{address}#wire=1-1"));
+        bus.announce(&instance, &said, Duration::from_secs(60)).await.unwrap();
     }
     let known = wait_until(Duration::from_secs(5), || app.engine.peers().len() == 2).await;
     assert!(known, "they are not heard of");

@@ -82,15 +82,15 @@ pub(super) struct Message<'a> {
     /// What was heard; reaches the client.
     #[serde(borrow)]
     #[schema(ignore)]
-    text_asr: Option<Text<'a>>,
+    text_asr: Option<&'a RawValue>,
     /// What it means; reaches the client.
     #[serde(borrow)]
     #[schema(ignore)]
-    text_translated: Option<Text<'a>>,
+    text_translated: Option<&'a RawValue>,
     /// The speech; reaches the client.
     #[serde(borrow)]
     #[schema(ignore)]
-    tts_audio: Option<Text<'a>>,
+    tts_audio: Option<&'a RawValue>,
     /// Reaches the client. With `reason` `ASR_EMPTY` or `NO_TEXT_ASSIGNED`, nothing was said.
     #[serde(borrow)]
     #[schema(value_type = Option<serde_json::Value>)]
@@ -261,9 +261,9 @@ impl<'a> Message<'a> {
     /// A result that has its texts, and nothing in any of them, is of silence though it does not say
     /// so. One without any text field is no recognition at all, and passes.
     fn says_nothing(&self) -> Option<String> {
-        let texts = [&self.text_asr, &self.text_translated];
-        let said = texts.into_iter().chain([&self.tts_audio]).flatten();
-        let nothing = said.into_iter().all(|text| text.0.trim().is_empty());
+        let texts = [self.text_asr, self.text_translated];
+        let said = texts.into_iter().chain([self.tts_audio]).flatten();
+        let nothing = said.into_iter().all(is_blank);
         let has_texts = texts.into_iter().any(Option::is_some);
         (has_texts && nothing).then(|| EMPTY.to_owned())
     }
@@ -347,6 +347,12 @@ fn model(details: &RawValue) -> Option<String> {
         None => name.into_owned(),
     };
     (full.len() <= MAX_WORD).then_some(full)
+}
+
+/// A string of nothing but blanks. What is no string passes on as it came.
+fn is_blank(value: &RawValue) -> bool {
+    let text = value.get().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    text.is_some_and(|text| text.trim().is_empty())
 }
 
 #[cfg(test)]
