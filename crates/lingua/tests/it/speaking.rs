@@ -87,9 +87,9 @@ async fn a_recording_is_spoken_and_a_wrong_one_is_a_sentence() {
 async fn nothing_that_serves_and_nobody_there_are_said_clearly() {
     let (scheduler, _node) = scheduler_with_a_node(10).await;
     let url = format!("http://{}", scheduler.address());
-    let said = output(speak(&url, &["--to", "xx", "--signal", "0.2"])).await;
+    let said = output(speak(&url, &["--src", "xx", "--signal", "0.2"])).await;
     assert_eq!(said.status.code(), Some(1));
-    assert!(text(&said.stdout).contains("nothing serves en -> xx"), "{}", text(&said.stdout));
+    assert!(text(&said.stdout).contains("nothing serves xx -> zh"), "{}", text(&said.stdout));
 
     let (code, error) = lingua(&["speak", "--url", "http://127.0.0.1:1"]);
     assert_eq!(code, Some(1));

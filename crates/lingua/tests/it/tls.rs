@@ -237,7 +237,8 @@ fn a_probe_goes_over_tls() {
         (vec!["--ready".to_owned(), "--ca".to_owned(), ca("instances.pem")], 0, ""),
         (vec!["--ca".to_owned(), ca("other.pem")], 1, "certificate"),
         (vec!["--ca".to_owned(), ca("nowhere.pem")], 2, "--ca"),
-        (vec![], 2, "--ca"),
+        // By the roots of this machine.
+        (vec![], 1, "certificate"),
     ] {
         let mut all = vec!["probe", "--url", &url];
         all.extend(args.iter().map(String::as_str));
@@ -247,6 +248,14 @@ fn a_probe_goes_over_tls() {
     }
     let plain = format!("http://{}", server.address());
     assert_eq!(lingua(&["probe", "--url", &plain]).0, Some(1));
+}
+
+/// A store beyond this machine may have several instances, which share a key.
+fn serve_with_a_key(house: &House, options: &str) -> (Option<i32>, String) {
+    house.write("cluster.key", &"0f".repeat(32));
+    let key = house.path("cluster.key");
+    house.write("lingua.toml", &format!("{options}\n[cluster]\nkey_file = {key:?}\n"));
+    lingua(&["serve", "--config", house.path("lingua.toml").to_str().unwrap()])
 }
 
 #[test]
@@ -262,12 +271,11 @@ fn a_redis_beyond_this_machine_is_not_spoken_to_in_the_clear() {
         assert!(error.contains("store_plaintext") && !error.contains("s3cret"), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
         let house = House::new();
-        house.write("lingua.toml", &format!("store_plaintext = true\nstore = {url:?}"));
-        let config = house.path("lingua.toml");
-        let (code, error) = lingua(&["serve", "--config", config.to_str().unwrap()]);
+        let (code, error) =
+            serve_with_a_key(&house, &format!("store_plaintext = true\nstore = {url:?}"));
         assert_eq!(code, Some(69), "{error}");
     }
-    let (code, error) = lingua(&["serve", "--store", "rediss://0.0.0.0:1"]);
+    let (code, error) = serve_with_a_key(&House::new(), "store = \"rediss://0.0.0.0:1\"");
     assert_eq!(code, Some(69), "{error}");
 }
 

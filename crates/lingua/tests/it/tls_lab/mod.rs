@@ -7,6 +7,8 @@ pub mod talk;
 pub use papers::{Authority, Paper};
 pub use talk::{Client, Tunnel};
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::process::{Lingua, run};
@@ -37,8 +39,10 @@ impl House {
         self.dir.path().join(name)
     }
 
+    /// Readable by its owner alone, as a key has to be.
     pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
+        std::fs::set_permissions(self.path(name), Permissions::from_mode(0o600)).unwrap();
     }
 
     pub fn read(&self, name: &str) -> String {
