@@ -374,8 +374,6 @@ async fn a_phone_lies_between_two_people() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_microphone_the_page_says_what_to_do() {
     let app = TestApp::start(On::Memory, quick()).await;
-    let address = app.http("");
-    let port = address.rsplit(':').next().unwrap().trim_end_matches('/').to_owned();
     for (switches, words) in [
         (
             &["--use-fake-device-for-media-stream", "--deny-permission-prompts"][..],
@@ -399,7 +397,12 @@ async fn without_a_microphone_the_page_says_what_to_do() {
     // By a name that is not this machine's, without TLS.
     let rules = "--host-resolver-rules=MAP lingua.test 127.0.0.1".to_owned();
     let insecure = Browser::open_with(1100, 800, &[rules]).await;
-    insecure.go(&format!("http://lingua.test:{port}/talk")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("lingua.toml");
+    std::fs::write(&config, "[identity]\nhosts = [\"lingua.test\"]\n").unwrap();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--config", config.to_str().unwrap()];
+    let called = Lingua::start(&args);
+    insecure.go(&format!("http://lingua.test:{}/talk", called.address().port())).await;
     let says = "return ['a', 'b'].every((side) => document.querySelector(`#side-${side} .trouble`).innerText.includes('HTTPS'))";
     insecure.until("that it is insecure", says).await;
     drop(insecure);

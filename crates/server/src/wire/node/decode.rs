@@ -264,7 +264,7 @@ impl<'a> Message<'a> {
         let texts = [self.text_asr, self.text_translated];
         let said = texts.into_iter().chain([self.tts_audio]).flatten();
         let nothing = said.into_iter().all(is_blank);
-        let has_texts = texts.into_iter().any(Option::is_some);
+        let has_texts = texts.iter().any(Option::is_some);
         (has_texts && nothing).then(|| EMPTY.to_owned())
     }
 
