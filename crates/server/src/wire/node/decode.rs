@@ -351,8 +351,7 @@ fn model(details: &RawValue) -> Option<String> {
 
 /// A string of nothing but blanks. What is no string passes on as it came.
 fn is_blank(value: &RawValue) -> bool {
-    let text = value.get().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    text.is_some_and(|text| text.trim().is_empty())
+    serde_json::from_str::<Text<'_>>(value.get()).is_ok_and(|text| text.0.trim().is_empty())
 }
 
 #[cfg(test)]
