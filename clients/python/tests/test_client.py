@@ -214,3 +214,23 @@ async def test_tokens_are_asked_for_anew_and_stand_in_no_log(gated: Gated, caplo
     assert isinstance(ending, Translation) and ending.heard == "4"
     said = [record.getMessage() for record in caplog.records if record.name.startswith("lingua")]
     assert said and not any(wrong in line or good in line for line in said)
+
+
+async def test_several_targets_have_an_ending_each_and_a_resume_loses_none(scheduler: Scheduler, start: Start) -> None:
+    async def handle(job: Job) -> Result:
+        await asyncio.sleep(0.1)
+        return Result(text_asr="hello", text_translated=f"{job.tgt_lang} {job.utterance_index}")
+
+    await start(handle)
+    async with Proxy(scheduler.port) as proxy, Session("en", ["es", "en", "fr"], url=proxy.url) as session:
+        for turn in range(3):
+            found = await session.translate(tone(0.2, turn))
+            told = sorted((ending.tgt_lang, type(ending).__name__, ending.index, ending.turn) for ending in found)
+            assert told == [
+                ("en", "Translation", turn, turn),
+                ("es", "Translation", turn, turn),
+                ("fr", "Missing", turn, turn),
+            ]
+            assert {ending.src_lang for ending in found if isinstance(ending, Translation)} == {"en"}
+            proxy.cut()
+        assert session.connections >= 3

@@ -4,7 +4,7 @@ import type { SessionEvents, Result } from "./events.js";
 import type { Clock } from "./line.js";
 import type { Outbox, Turn } from "./outbox.js";
 import { fromBase64 } from "./wire.js";
-import type { Direction, ErrorMessage, FromScheduler, MissingResult, TranslationResult, UiEvent } from "./wire.js";
+import type { Direction, ErrorMessage, FromScheduler, MissingResult, Spoken, TranslationResult, UiEvent } from "./wire.js";
 
 type Tell = <Name extends keyof SessionEvents>(name: Name, event: SessionEvents[Name]) => void;
 
@@ -16,6 +16,8 @@ export class Hearing {
   readonly #direction: () => Direction;
   readonly #tell: Tell;
   #lastIndex: number | null = null;
+  /** The same for each target that was heard. */
+  readonly #lastOf = new Map<string, number>();
   #nextIndex = 0;
   /** Why an utterance fails is told just before its ending. */
   readonly #reasons = new Map<number, { code: string | null; hint: string | null }>();
@@ -32,6 +34,11 @@ export class Hearing {
     return this.#lastIndex;
   }
 
+  /** The same for each target, by its name. */
+  get lastIndexes(): Record<string, number> {
+    return Object.fromEntries(this.#lastOf);
+  }
+
   /** The lowest number that an utterance which begins now can have. */
   get nextIndex(): number {
     return this.#nextIndex;
@@ -44,6 +51,7 @@ export class Hearing {
   /** Another session counts anew. */
   restart(): void {
     this.#lastIndex = null;
+    this.#lastOf.clear();
     this.#nextIndex = 0;
     this.#reasons.clear();
   }
@@ -51,7 +59,7 @@ export class Hearing {
   heard(message: FromScheduler): void {
     if ("utterance_index" in message) {
       // After a resume some are told again.
-      if (message.utterance_index <= (this.#lastIndex ?? -1)) return;
+      if (message.utterance_index <= this.#last(message)) return;
       this.#nextIndex = Math.max(this.#nextIndex, message.utterance_index + 1);
     }
     switch (message.type) {
@@ -61,7 +69,7 @@ export class Hearing {
       case "asr_partial": {
         const turn = this.#turnOf(message.utterance_index);
         const { utterance_index: index, text, is_final: final = false } = message;
-        return this.#tell("partial", { index, ...this.#whose(turn), text, final });
+        return this.#tell("partial", { index, ...this.#whose(turn, message), text, final });
       }
       case "ui_event":
         return this.#step(message);
@@ -72,13 +80,17 @@ export class Hearing {
 
   #ending(message: TranslationResult | MissingResult): void {
     const index = message.utterance_index;
-    this.#lastIndex = index;
+    this.#lastIndex = Math.max(index, this.#lastIndex ?? -1);
+    const ended = message.tgt_lang === undefined ? this.#direction().targets ?? [] : [message.tgt_lang];
+    for (const target of ended) this.#lastOf.set(target, Math.max(index, this.#lastOf.get(target) ?? -1));
     const seq = message.audio_ack;
-    const turn = (seq !== undefined && this.#outbox.turnOf(seq)) || this.#turnOf(index);
+    // With several targets an ending may acknowledge more than its own utterance.
+    const known = seq !== undefined && !this.#direction().targets && this.#outbox.turnOf(seq);
+    const turn = known || this.#turnOf(index);
     const endsTurn = turn?.endedAt !== null;
     if (seq !== undefined) this.#outbox.ended(seq);
     const latencyMs = turn && endsTurn ? this.#clock.now() - turn.endedAt! : null;
-    const of = { index, ...this.#whose(turn), latencyMs };
+    const of = { index, ...this.#whose(turn, message), latencyMs };
     const reason = this.#reasons.get(index) ?? { code: null, hint: null };
     this.#reasons.delete(index);
     if (message.type === "missing_result") return this.#tell("missing", { ...of, ...reason, reason: message.reason });
@@ -101,8 +113,19 @@ export class Hearing {
     this.#tell("problem", { code, message, retryAfterMs: retry ?? null, details: details ?? null, fatal: false });
   }
 
-  #whose(turn: Turn | null): { turn: number | null; direction: Direction } {
-    return { turn: turn?.number ?? null, direction: turn?.direction ?? this.#direction() };
+  #whose(turn: Turn | null, { src_lang: src, tgt_lang: tgt }: Spoken): { turn: number | null; direction: Direction } {
+    const own = turn?.direction ?? this.#direction();
+    // One of several has the scheduler's name; the only one has that which the session gave it.
+    const direction = own.targets && tgt !== undefined ? { src: src ?? own.src, tgt } : own;
+    return { turn: turn?.number ?? null, direction };
+  }
+
+  /** The last utterance whose ending was told, in the target that a message is about; of all if it names none. */
+  #last({ tgt_lang: target }: Spoken): number {
+    const { targets } = this.#direction();
+    if (!targets) return this.#lastIndex ?? -1;
+    const of = (name: string): number => this.#lastOf.get(name) ?? -1;
+    return target === undefined ? Math.min(...targets.map(of)) : of(target);
   }
 
   /** The latest turn that can have an utterance of this number. */

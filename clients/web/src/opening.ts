@@ -43,13 +43,15 @@ export function sessionUrl(base: string): string {
 }
 
 export function firstMessage(
-  o: SessionOptions, direction: Direction, token: string | undefined, resumeToken: string | null, lastIndex: number | null,
+  o: SessionOptions, direction: Direction, token: string | undefined, resumeToken: string | null,
+  heard: { lastIndex: number | null; lastIndexes: Record<string, number> },
 ): SessionInit {
   return {
     client_version: o.clientVersion ?? "lingua-web 0.1.0",
     platform: o.platform ?? "web",
     src_lang: direction.src,
     tgt_lang: direction.tgt,
+    ...(direction.targets && { targets: direction.targets }),
     codec: o.codec ?? "pcm16",
     supports: SUPPORTS,
     enable_streaming_asr: o.partials ?? true,
@@ -58,6 +60,7 @@ export function firstMessage(
     ...(o.tenantId !== undefined && { tenant_id: o.tenantId }),
     ...(token && { token }),
     ...(resumeToken !== null && { resume_token: resumeToken }),
-    ...(resumeToken !== null && lastIndex !== null && { last_index: lastIndex }),
+    ...(resumeToken !== null && !direction.targets && heard.lastIndex !== null && { last_index: heard.lastIndex }),
+    ...(resumeToken !== null && direction.targets && { last_indexes: heard.lastIndexes }),
   };
 }

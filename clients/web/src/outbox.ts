@@ -1,5 +1,6 @@
 // Speech that is on its way: kept until its ending is heard, so that it can be said again wherever the session goes on.
 
+import { same } from "./wire.js";
 import type { Direction } from "./wire.js";
 
 /** What somebody says from its beginning to its end. */
@@ -19,8 +20,6 @@ export interface Piece {
   final: boolean;
   turn: Turn;
 }
-
-const same = (a: Direction, b: Direction): boolean => a.src === b.src && a.tgt === b.tgt;
 
 /**
  * The pieces in their order. A piece is sent, then acknowledged (it is safe with the scheduler), then ended (its

@@ -4,7 +4,7 @@ import type { SessionEvents } from "./events.js";
 import type { Hearing } from "./hearing.js";
 import type { Clock, Line } from "./line.js";
 import type { Outbox } from "./outbox.js";
-import { audioChunk, audioFrame } from "./wire.js";
+import { audioChunk, audioFrame, same } from "./wire.js";
 import type { Direction } from "./wire.js";
 
 const LOOK_AGAIN_MS = 50;
@@ -68,10 +68,9 @@ export class Sender {
       const piece = this.#outbox.next();
       if (!piece) return this.#idle(line);
       const { seq, audio, final, turn } = piece;
-      const { src, tgt } = turn.direction;
-      if (src !== this.#direction.src || tgt !== this.#direction.tgt) {
-        this.#direction = turn.direction;
-        line.send({ type: "set_languages", src_lang: src, tgt_lang: tgt });
+      if (!same(turn.direction, this.#direction)) {
+        const { src, tgt, targets } = (this.#direction = turn.direction);
+        line.send({ type: "set_languages", src_lang: src, tgt_lang: tgt, ...(targets && { targets }) });
       }
       turn.firstIndex ??= this.#hearing.nextIndex;
       line.send(line.binary ? audioFrame(seq, audio, final, this.#clock.now() - turn.beganAt) : audioChunk(seq, audio, final));

@@ -181,7 +181,7 @@ export class Session extends Emitter<SessionEvents> {
   async #init(): Promise<SessionInit> {
     const token = typeof this.#token === "function" ? await this.#token() : this.#token;
     this.#lineDirection = this.#outbox.direction() ?? this.#direction;
-    return firstMessage(this.#o, this.#lineDirection, token, this.#resumeToken, this.#hearing.lastIndex);
+    return firstMessage(this.#o, this.#lineDirection, token, this.#resumeToken, this.#hearing);
   }
 
   #opened(ack: SessionInitAck): void {

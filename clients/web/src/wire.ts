@@ -4,6 +4,13 @@
 export interface Direction {
   src: string;
   tgt: string;
+  /** Several languages at once, `tgt` one of them: each utterance has an ending for each. */
+  targets?: string[];
+}
+
+/** Whether both mean the same languages. */
+export function same(a: Direction, b: Direction): boolean {
+  return a.src === b.src && a.tgt === b.tgt && String(a.targets) === String(b.targets);
 }
 
 export type Codec = "opus" | "pcm16";
@@ -14,6 +21,7 @@ export interface SessionInit {
   platform: string;
   src_lang: string;
   tgt_lang: string;
+  targets?: string[];
   codec: Codec;
   supports: string[];
   enable_streaming_asr?: boolean;
@@ -25,6 +33,7 @@ export interface SessionInit {
   trace_id?: string;
   resume_token?: string;
   last_index?: number;
+  last_indexes?: Record<string, number>;
 }
 
 export interface SessionInitAck {
@@ -37,9 +46,17 @@ export interface SessionInitAck {
   recovered?: boolean;
   next_index?: number;
   heartbeat_interval_ms?: number;
+  /** The targets, if they are several. */
+  targets?: string[];
 }
 
-export interface TranslationResult {
+/** In which language a message about an utterance is. */
+export interface Spoken {
+  src_lang?: string;
+  tgt_lang?: string;
+}
+
+export interface TranslationResult extends Spoken {
   type: "translation_result";
   utterance_index: number;
   job_id?: string;
@@ -55,7 +72,7 @@ export interface TranslationResult {
   audio_ack?: number;
 }
 
-export interface MissingResult {
+export interface MissingResult extends Spoken {
   type: "missing_result";
   utterance_index: number;
   reason: string;
@@ -63,14 +80,14 @@ export interface MissingResult {
   audio_ack?: number;
 }
 
-export interface AsrPartial {
+export interface AsrPartial extends Spoken {
   type: "asr_partial";
   utterance_index: number;
   text: string;
   is_final?: boolean;
 }
 
-export interface UiEvent {
+export interface UiEvent extends Spoken {
   type: "ui_event";
   utterance_index: number;
   event: string;

@@ -467,3 +467,28 @@ test("a listener that throws hurts nobody else", async () => {
     before.forEach((listener) => process.on("uncaughtException", listener));
   }
 });
+
+test("several targets have their own order, and a resume says what was heard of each", async () => {
+  const direction = { src: "en", tgt: "zh", targets: ["zh", "de"] };
+  const { session, clock, events, ...stage } = await opened({ direction });
+  assert.deepEqual(stage.sockets[0].of("session_init")[0].targets, ["zh", "de"]);
+  session.say(bytes(1));
+  session.end();
+  const spoken = (tgt) => ({ src_lang: "en", tgt_lang: tgt });
+  await stage.sockets[0].says(result(0, spoken("zh")));
+  await stage.sockets[0].says(result(1, spoken("zh")));
+  await stage.sockets[0].says({ type: "missing_result", utterance_index: 0, reason: "no_capable_node", ...spoken("de") });
+  await stage.sockets[0].says(result(1, spoken("zh")));
+  const told = () => events.filter(({ name }) => name === "result" || name === "missing").map(({ name, index, direction: { tgt } }) => `${name} ${index} ${tgt}`);
+  assert.deepEqual(told(), ["result 0 zh", "result 1 zh", "missing 0 de"]);
+  await stage.sockets[0].ends(1006);
+  await clock.pass(1_000);
+  await stage.accept({ recovered: true });
+  const [init] = stage.sockets[1].of("session_init");
+  assert.deepEqual([init.last_indexes, "last_index" in init], [{ zh: 1, de: 0 }, false]);
+  await stage.sockets[1].says(result(1, { ...spoken("de"), audio_ack: 1 }));
+  assert.equal(told().at(-1), "result 1 de");
+  session.setDirection({ src: "en", tgt: "de", targets: ["de", "fr"] });
+  session.say(bytes(2));
+  assert.deepEqual(stage.sockets[1].of("set_languages"), [{ type: "set_languages", src_lang: "en", tgt_lang: "de", targets: ["de", "fr"] }]);
+});

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lingua_core::eligibility::{Need, Route, Standing};
+use lingua_core::fleet::select::{SelectPolicy, Selector, Wish};
+use lingua_core::fleet::{Fleet, NodeEntry, ProfileVersion};
 use lingua_core::lang::LangSet;
 use lingua_core::node::{Declaration, NodeProfile};
-use lingua_core::pool::{Fleet, NodeEntry, ProfileVersion};
-use lingua_core::select::{SelectPolicy, Selector, Wish};
 use lingua_core::{Lang, NodeId, TenantId};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -104,7 +104,7 @@ impl Bench {
 
     fn place(&mut self) {
         let node = self.choose();
-        self.fleet.placed(&node);
+        take_slot(&mut self.fleet, &node);
         self.running.push_back(node);
     }
 
@@ -112,7 +112,7 @@ impl Bench {
         // The oldest or the next to it, so that jobs do not end in the order they began.
         let at = (self.rng.next_u64() as usize % 2).min(self.running.len() - 1);
         let node = self.running.swap_remove_front(at).expect("one runs");
-        self.fleet.ended(&node);
+        free_slot(&mut self.fleet, &node);
     }
 
     fn turn_over(&mut self) {
@@ -191,4 +191,20 @@ fn entry(kind: usize) -> NodeEntry {
         standing: Standing::READY,
         usage: None,
     }
+}
+
+/// A job took a slot of the node.
+fn take_slot(fleet: &mut Fleet, node: &NodeId) {
+    let (used, max) = usage(fleet, node);
+    fleet.set_usage(node, used + 1, max);
+}
+
+/// A job gave a slot of the node back.
+fn free_slot(fleet: &mut Fleet, node: &NodeId) {
+    let (used, max) = usage(fleet, node);
+    fleet.set_usage(node, used.saturating_sub(1), max);
+}
+
+fn usage(fleet: &Fleet, node: &NodeId) -> (u32, u32) {
+    fleet.get(node).map_or((0, 0), |node| (node.used(), node.max()))
 }

@@ -129,6 +129,10 @@ id! {
     RequestId
 }
 id! {
+    /// Where a node or an instance runs, by the operator's name for it, such as `eu-west`.
+    Region
+}
+id! {
     /// A model with its version, `name` or `name.version`, as a node reports it missing.
     ModelId
 }

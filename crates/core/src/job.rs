@@ -1,6 +1,75 @@
-//! The life of a job: every legal step in one table, terminal states absorb.
+//! The machine of one job: `on_event(now, Event) -> Effects`, from its hand-in to its one ending.
+//!
+//! It decides everything and does nothing: its owner performs the effects and feeds back what comes
+//! of them. What it promises, whatever the order of events:
+//!
+//! - At most one attempt counts at a time, two while hedging. A word about any other changes nothing.
+//! - Dispatches are bounded by `max_attempts`, and those that nodes refuse by [`MAX_REJECTED`].
+//! - The job ends exactly once, and does not end before the store was told. Nothing follows but the
+//!   release of slots.
+//! - Every granted slot is released, ended together with the job, or abandoned to the node's lease and
+//!   report, exactly once.
+//! - At its timer it always does something about what is due.
+//!
+//! In reading order: [`event`] the two closed lists, [`outcome`] how attempts and jobs end, [`message`]
+//! what a node wrote, `attempt` one dispatch, `machine` its state, `search` how it gets onto a node,
+//! `waiting` in the queue, `mail` what nodes say, `clock` what is due, `failing` what follows a failed
+//! attempt, and the ending. The states that callers see are in the table here.
+
+mod attempt;
+mod clock;
+pub mod event;
+mod failing;
+mod machine;
+mod mail;
+pub mod message;
+pub mod outcome;
+mod search;
+mod waiting;
+
+pub use event::{Effect, Effects, Event, JobEvent, Link};
+pub use machine::Machine;
+pub use message::NodeMessage;
+pub use outcome::{Ended, NodeResult, Refusal, Reject};
 
 use serde::{Deserialize, Serialize};
+
+use crate::budget::Timing;
+use crate::ids::NodeId;
+use crate::time::Moment;
+
+/// Dispatches that nodes refuse do not count as attempts, but they end somewhere.
+pub const MAX_REJECTED: u32 = 8;
+
+/// The figures by which jobs are decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// Spans of time and numbers of attempts.
+    pub timing: Timing,
+    /// When a second copy of an attempt begins; `None` for never.
+    pub hedge_after_ms: Option<u64>,
+    /// How long a node that lost its connection may take to come back to its jobs.
+    pub reconnect_grace_ms: u64,
+}
+
+/// What a job asks for, as far as the machine decides on it.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// When it ends whatever happens.
+    pub deadline: Moment,
+    /// Try this node first.
+    pub preferred: Option<NodeId>,
+    /// Try no other.
+    pub strict: bool,
+    /// Its speech is a part of a turn.
+    pub in_turn: bool,
+    /// A session looks after its deadline.
+    pub in_session: bool,
+    /// The answer is to be spoken.
+    pub speech: bool,
+    /// If no node speaks the target language, text alone will do.
+    pub text_will_do: bool,
+}
 
 /// Where a job is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

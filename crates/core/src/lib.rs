@@ -6,10 +6,9 @@
 //! - [`ids`], [`time`], [`lang`], [`limits`]: the words everything is said in, with their bounds.
 //! - [`node`], [`eligibility`]: what a node can do, and the one predicate that says whether it may
 //!   take a job, with the reasons why not.
-//! - [`pool`], [`select`]: the directed language pairs as a derived index, and the order in which a
-//!   job tries their members.
-//! - [`link`]: what is decided about one node's connection: overload, trust, what a number of running jobs
-//!   says.
+//! - [`fleet`]: the nodes as an index by language pair, the order in which a job tries them, and the rules
+//!   that rank them.
+//! - [`link`]: the machine of one node's connection and the attempts on it. [`rate`]: rate limits.
 //! - [`slots`]: capacity as a set of leases, and the token that names one.
 //! - [`job`], [`job_key`]: the life of a job in one table, and the identity that makes creating
 //!   twice creating once.
@@ -24,9 +23,9 @@ pub mod limits;
 pub mod node;
 pub mod eligibility;
 mod chance;
-pub mod pool;
-pub mod select;
+pub mod fleet;
 pub mod slots;
+pub mod rate;
 pub mod link;
 pub mod job;
 pub mod job_key;
@@ -35,7 +34,7 @@ pub mod budget;
 pub mod session;
 
 pub use ids::{
-    InstanceId, JobId, ModelId, NodeId, RequestId, SessionId, SessionKey, TenantId, TurnId,
+    InstanceId, JobId, ModelId, NodeId, Region, RequestId, SessionId, SessionKey, TenantId, TurnId,
 };
 pub use lang::Lang;
 pub use slots::LeaseToken;

@@ -17,6 +17,9 @@ pub const MAX_NMT_PAIRS: usize = MAX_LANGS_PER_LIST * MAX_LANGS_PER_LIST;
 /// Slots of one node. A step that reads a node's own leases stays far below a millisecond.
 pub const MAX_SLOTS: u32 = 256;
 
+/// What a job on one node costs at most, in millionths of the unit that nodes share: 1,000 units.
+pub const MAX_COST_MICROS: u32 = 1_000_000_000;
+
 /// Services and models of one node that are kept.
 pub const MAX_SERVICES_PER_NODE: usize = 64;
 

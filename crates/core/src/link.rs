@@ -1,13 +1,43 @@
-//! Decisions about one node's connection, made from values.
+//! The machine of one node's connection and the attempts on it: `on_event(now, Event) -> Effects`.
 //!
-//! - `overload`: when reports of its resources make a node a last resort.
-//! - `trust`: how many of its slots a node fills like any other.
-//! - `reconcile`: which slots a node vouches for by the number of jobs that it runs.
+//! It decides everything and does nothing. What it promises, whatever the order of events:
+//!
+//! - It puts an attempt on the connection only while the node has fewer than it has slots open.
+//! - After a report of the node and the store's answer, what the node runs and what is held agree.
+//! - An older connection changes nothing, and neither does a word about an attempt that the node
+//!   does not have.
+//! - Every token is released at most once, and jobs that nobody knows are looked up within a rate.
+//!
+//! In reading order: [`event`] the two closed lists, `machine` the node's life, `view` what is asked of it, `attempt` what it has,
+//! `assign` how that comes and goes, `word` what the node says about it, `record` what the store is
+//! told, `reconcile` what a report means. `breaker`, `trust`, `overload`, `freshness` and `health` are
+//! one question each. `supports` is what an agent understands.
 
+mod assign;
+mod attempt;
+mod breaker;
+pub mod event;
+mod freshness;
+mod health;
+mod machine;
 mod overload;
 mod reconcile;
+mod record;
+mod supports;
 mod trust;
+mod view;
+mod word;
 
+pub use attempt::{Attempt, NewAttempt};
+pub use breaker::{Breaker, BreakerPolicy, BreakerState, BreakerView, Fault};
+pub use event::{Effect, Effects, Event, Kinds};
+pub use freshness::HEARTBEATS_UNTIL_OVERDUE;
+pub use health::{Audience, HealthFacts};
+pub use machine::{
+    ADOPTION, FORGET_AFTER, GRACE_FOR_LATE_RESULTS, INHIBITION, MAX_GAPS, MAX_UNCLAIMED, Machine,
+    Policy,
+};
 pub use overload::{Overload, OverloadPolicy};
 pub use reconcile::{Counted, Reconciled, by_count};
+pub use supports::Supports;
 pub use trust::{Arrival, SlowStart, Trust};

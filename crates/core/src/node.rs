@@ -5,10 +5,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::TenantId;
+use crate::ids::{Region, TenantId};
 use crate::lang::{Lang, LangSet};
 use crate::limits::{
-    MAX_ID_CHARS, MAX_NMT_PAIRS, MAX_SERVICES_PER_NODE, MAX_SLOTS, MAX_TENANTS_PER_NODE,
+    MAX_COST_MICROS, MAX_ID_CHARS, MAX_NMT_PAIRS, MAX_SERVICES_PER_NODE, MAX_SLOTS,
+    MAX_TENANTS_PER_NODE,
 };
 
 /// Where a node is in its life. Only a ready one gets jobs.
@@ -46,6 +47,34 @@ impl Health {
     /// The health that `word` names.
     pub fn parse(word: &str) -> Option<Health> {
         Self::ALL.into_iter().find(|health| health.as_str() == word)
+    }
+}
+
+/// What an administrator wants of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Order {
+    /// Nothing in particular.
+    #[default]
+    Serve,
+    /// Finish what it has, take nothing new.
+    Drain,
+    /// Stay out.
+    Block,
+}
+
+impl Order {
+    /// A stable word for records and answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Order::Serve => "serve",
+            Order::Drain => "drain",
+            Order::Block => "block",
+        }
+    }
+
+    /// The order that such a word stands for.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Order::Serve, Order::Drain, Order::Block].into_iter().find(|order| order.as_str() == word)
     }
 }
 
@@ -159,6 +188,9 @@ pub enum CapabilityError {
     /// More services than are kept.
     #[error("at most {MAX_SERVICES_PER_NODE} service types, this list has {0}")]
     TooManyServices(usize),
+    /// A cost above all bounds.
+    #[error("cost is from 0 to {}, counted in millionths", MAX_COST_MICROS / 1_000_000)]
+    Cost,
     /// More tenants than are kept.
     #[error("at most {MAX_TENANTS_PER_NODE} tenants on an allow-list, this one has {0}")]
     TooManyTenants(usize),
@@ -184,6 +216,10 @@ pub struct Declaration {
     pub tenants: Option<BTreeSet<TenantId>>,
     /// Only jobs that name this node.
     pub private: bool,
+    /// Where it runs.
+    pub region: Option<Region>,
+    /// What a job on it costs, in millionths of a unit that all nodes share.
+    pub cost_micros: u32,
 }
 
 /// A node's abilities, complete and within bounds. It changes only as a whole.
@@ -206,20 +242,43 @@ pub struct NodeProfile {
     /// Only jobs that name this node.
     pub private: bool,
     /// What its agent understands, as bits that only the scheduler's instances read.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub agent: u8,
+    /// Where it runs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub region: Option<Region>,
+    /// What a job on it costs, in millionths of a unit that all nodes share; 0 if it does not say.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cost_micros: u32,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
-fn is_zero(bits: &u8) -> bool {
-    *bits == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl NodeProfile {
+    /// Of a node that has said nothing yet: it can do nothing.
+    pub fn none() -> Self {
+        NodeProfile {
+            asr: LangSet::default(),
+            semantic: LangSet::default(),
+            nmt: NmtPairs::Pairs(Vec::new()),
+            tts: LangSet::default(),
+            services: BTreeMap::new(),
+            max_slots: 0,
+            tenants: None,
+            private: false,
+            agent: 0,
+            region: None,
+            cost_micros: 0,
+        }
+    }
+
     /// Checks a declaration and fills in what it leaves out.
     pub fn from_declaration(declared: Declaration) -> Result<Self, CapabilityError> {
-        let Declaration { semantic, asr, nmt, tts, services, max_slots, tenants, private } =
+        let Declaration { semantic, asr, nmt, tts, services, max_slots, tenants, private, .. } =
             declared;
+        let Declaration { region, cost_micros, .. } = declared;
         // A node may be there before its services run; it has no language until they do.
         let warming = services.get(ServiceKind::SEMANTIC) == Some(&false);
         if semantic.is_empty() && !warming {
@@ -234,11 +293,26 @@ impl NodeProfile {
         if let Some(tenants) = tenants.as_ref().filter(|t| t.len() > MAX_TENANTS_PER_NODE) {
             return Err(CapabilityError::TooManyTenants(tenants.len()));
         }
+        if cost_micros > MAX_COST_MICROS {
+            return Err(CapabilityError::Cost);
+        }
         let tts = tts.unwrap_or_default();
         let spoken = if tts.is_empty() { &semantic } else { &tts };
         let nmt = nmt.unwrap_or_else(|| NmtPairs::Product(semantic.clone(), spoken.clone()));
         let asr = asr.unwrap_or_else(|| semantic.clone());
-        Ok(NodeProfile { asr, semantic, nmt, tts, services, max_slots, tenants, private, agent: 0 })
+        Ok(NodeProfile {
+            asr,
+            semantic,
+            nmt,
+            tts,
+            services,
+            max_slots,
+            tenants,
+            private,
+            agent: 0,
+            region,
+            cost_micros,
+        })
     }
 
     /// Whether the service counts as running. An agent that lists nothing in `supports` makes its

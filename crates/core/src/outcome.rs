@@ -115,6 +115,8 @@ codes! {
     InvalidMessage = "INVALID_MESSAGE", 400, Never, JobFailed;
     /// A message type this door does not serve.
     UnsupportedMessage = "UNSUPPORTED_MESSAGE", 400, Never, JobFailed;
+    /// The path does not take this HTTP method.
+    MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, Never, JobFailed;
     /// Over a size limit.
     MessageTooLarge = "MESSAGE_TOO_LARGE", 413, Never, JobFailed;
     /// No credential, or a wrong one.
@@ -201,7 +203,7 @@ mod tests {
     use super::*;
 
     /// The list as the protocol prints it.
-    const PROTOCOL: &str = "INVALID_MESSAGE, UNSUPPORTED_MESSAGE, MESSAGE_TOO_LARGE, \
+    const PROTOCOL: &str = "INVALID_MESSAGE, UNSUPPORTED_MESSAGE, METHOD_NOT_ALLOWED, MESSAGE_TOO_LARGE, \
         UNAUTHORIZED, FORBIDDEN, MISDIRECTED_REQUEST, RATE_LIMITED, QUOTA_EXCEEDED, INVALID_SESSION, SESSION_CLOSED, \
         SESSION_SUPERSEDED, INVALID_LANGUAGE, INVALID_CAPABILITY, NODE_ID_CONFLICT, \
         NO_CAPABLE_NODE, ALL_NODES_BUSY, PREFERRED_NODE_NOT_CAPABLE, PREFERRED_NODE_BUSY, \
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn statuses_are_those_the_protocol_lists() {
-        let listed = [400, 401, 403, 404, 409, 413, 421, 422, 429, 500, 503];
+        let listed = [400, 401, 403, 404, 405, 409, 413, 421, 422, 429, 500, 503];
         for code in Code::ALL {
             assert!(listed.contains(&code.http_status()), "{code}");
         }

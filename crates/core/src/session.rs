@@ -1,29 +1,35 @@
-//! The machine of one conversation: `on_event(now, Event) -> Effects`.
+//! The state machine of one session: `on_event(now, Event) -> Effects`.
 //!
 //! It decides everything and does nothing: its owner performs the effects and feeds back what
 //! comes of them. What it promises, whatever the order of events:
 //!
 //! - Utterances are numbered 0, 1, 2… in the order in which they are cut, streamed or whole; each
 //!   is cut once, and every byte taken is in exactly one of them or in an explicit drop.
-//! - Every lane of every utterance ends exactly once, with a result or an explicit absence, by the
-//!   utterance's deadline while the client is connected.
-//! - Within a lane endings are in the order of the numbers, and nothing follows an ending.
-//! - Audio is acknowledged only when a node has it, or when it is over or dropped.
+//! - Every target of every utterance (a lane) ends exactly once, with a result or an explicit absence, by
+//!   the utterance's deadline while the client is connected.
+//! - Endings of one target are in the order of the numbers, and so are those of utterances with a single
+//!   target, whichever it is. Nothing follows an ending.
+//! - Audio is acknowledged only when nodes have it in every target, or when it is over or dropped.
 //! - Memory is bounded by the [`Settings`].
 //!
 //! Time decides, not the order in which timers happen to be handled: before each event everything
 //! that was due by `now` is done. So a late timer changes nothing, and a result that comes at its
 //! deadline is late even if the timer was not heard yet.
 //!
-//! In reading order: [`event`] the two closed lists, [`settings`] the bounds, [`utterance`] the
-//! buffer and what is cut from it, `intake` how, `timers` when, `results` the order of
-//! endings, [`saved`] what another instance needs to go on.
+//! In reading order: [`event`] the two closed lists, [`settings`] the bounds, [`speech`] the log of what is
+//! said, [`utterance`] what is cut from it, [`routes`] into which languages, `intake` how, `timers` when,
+//! `lanes` and `results` the order of endings, [`seen`] what a client knows of them, [`saved`] what another
+//! instance needs to go on.
 
 pub mod event;
 mod intake;
+mod lanes;
 mod results;
+pub mod routes;
 pub mod saved;
+pub mod seen;
 pub mod settings;
+pub mod speech;
 mod timers;
 pub mod utterance;
 
@@ -31,17 +37,20 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub use event::{
-    Delivery, Effect, Effects, Ending, Event, Ignored, MissingReason, Refusal, ResultKey, Timer,
+    Delivery, DropReason, Effect, Effects, Ending, Event, Ignored, MissingReason, ResultKey, Timer,
 };
+pub use routes::{Lane, Routes, RoutesError};
 pub use saved::{SavedLane, SavedState, SavedUtterance};
+pub use seen::{LastSeen, Span};
 pub use settings::{Settings, SettingsError};
-pub use utterance::{CutReason, Lane, Routes, RoutesError, Utterance};
+pub use speech::{CutReason, SpeechLog};
+pub use utterance::Utterance;
 
 use crate::time::Moment;
 use intake::{Chunk, Whole};
 use results::Window;
 use timers::{PauseClock, Timers};
-use utterance::{Buffer, Turns};
+use utterance::Turns;
 
 /// One conversation. `R` is what nodes answer; it is cloned once to be told again after a resume,
 /// so it should be cheap to clone.
@@ -56,13 +65,15 @@ pub struct Session<R> {
     connected: bool,
     /// The languages of what is said next.
     routes: Routes,
-    buffer: Buffer,
+    /// Speech that is not cut yet, and the client's last number before its first piece.
+    speech: SpeechLog,
+    before_speech: Option<u32>,
     turns: Turns,
     /// The last piece of speech whose number is used up, and the last acknowledged.
     last_seq: Option<u32>,
     acked_seq: Option<u32>,
     /// The client was asked to hold on, and nothing was taken since.
-    pressed: bool,
+    backpressured: bool,
     /// Whole utterances remembered: the client's number and ours, rising.
     client_indices: VecDeque<(u64, u64)>,
     window: Window<R>,
@@ -100,13 +111,14 @@ impl<R: Clone> Session<R> {
             phase: Phase::Open,
             connected: true,
             routes,
-            buffer: Buffer::default(),
+            speech: SpeechLog::default(),
+            before_speech: None,
             turns: Turns::new(turn_seed),
             last_seq: None,
             acked_seq: None,
-            pressed: false,
+            backpressured: false,
             client_indices: VecDeque::new(),
-            window: Window::new(settings.max_kept_endings),
+            window: Window::new(&settings),
             timers: Timers::default(),
             pause: PauseClock::new(now),
             settings,
@@ -144,17 +156,17 @@ impl<R: Clone> Session<R> {
 
     /// Bytes of speech held, in the buffer and for open jobs.
     pub fn held_bytes(&self) -> usize {
-        self.window.held_bytes() + self.buffer.bytes()
+        self.window.held_bytes() + self.speech.bytes()
     }
 
-    /// Utterances whose endings are not all told, without the one in the buffer.
+    /// Utterances whose endings are not all delivered, without the one that is being said.
     pub fn open_utterances(&self) -> usize {
         self.window.len()
     }
 
     /// Whether there is speech that is not cut yet.
     pub fn is_collecting(&self) -> bool {
-        !self.buffer.is_empty()
+        !self.speech.is_empty()
     }
 
     /// Keeps no more than so many bytes of endings in case the client did not see them.
@@ -162,7 +174,7 @@ impl<R: Clone> Session<R> {
         self.window.forget_beyond(bytes, size);
     }
 
-    /// Endings that the client may not have seen: those told last, and those that wait for one
+    /// Endings that the client may not have seen: those delivered last, and those that wait for one
     /// before them.
     pub fn unseen(&self) -> impl Iterator<Item = (ResultKey, &Ending<R>)> {
         self.window.unseen()
@@ -232,7 +244,7 @@ impl<R: Clone> Session<R> {
                 out.extend(self.timers.fired_early(timer, generation));
             }
             Event::Disconnected { epoch } => self.on_disconnected(epoch, out)?,
-            Event::Resumed { epoch, last_seen } => self.on_resumed(epoch, last_seen, out)?,
+            Event::Resumed { epoch, last_seen } => self.on_resumed(epoch, &last_seen, out)?,
             Event::Drain => self.drain(out),
             Event::Close { finish_pending } => self.close(finish_pending, out)?,
         }
@@ -245,10 +257,10 @@ impl<R: Clone> Session<R> {
                 self.cut(CutReason::Close, out);
             } else {
                 // The client says it again elsewhere, and the sentence stays whole.
-                self.leave_buffer(out);
+                self.release_speech(out);
             }
             self.phase = Phase::Draining;
-            self.press(Refusal::Draining, out);
+            self.signal_backpressure(DropReason::Draining, out);
         }
     }
 
@@ -259,7 +271,7 @@ impl<R: Clone> Session<R> {
         if finish_pending {
             self.cut(CutReason::Close, out);
         } else {
-            self.abandon_buffer(out);
+            self.abandon_speech(out);
         }
         self.phase = Phase::Closing;
         Ok(())
@@ -272,17 +284,17 @@ impl<R: Clone> Session<R> {
         if epoch != self.epoch || !self.connected {
             return Err(Ignored::StaleEpoch);
         }
-        self.lose_connection(out);
+        self.detach(out);
         Ok(())
     }
 
     /// Nobody is there to be told; endings are kept. The pause clock stands still, for a sentence
     /// that the network interrupted goes on after the resume.
-    fn lose_connection(&mut self, out: &mut Effects<R>) {
+    fn detach(&mut self, out: &mut Effects<R>) {
         self.connected = false;
         self.timers.disarm(Timer::Pause);
         if self.settings.resume_window.is_zero() {
-            self.give_up_waiting(out);
+            self.abandon(out);
         } else {
             out.push(self.timers.set(Timer::Resume, self.now + self.settings.resume_window));
         }
@@ -290,15 +302,15 @@ impl<R: Clone> Session<R> {
 
     /// The client did not come back. What it asked for was cut when it asked; what it left
     /// unfinished is dropped, and open jobs end unheard.
-    fn give_up_waiting(&mut self, out: &mut Effects<R>) {
-        self.abandon_buffer(out);
+    fn abandon(&mut self, out: &mut Effects<R>) {
+        self.abandon_speech(out);
         self.phase = Phase::Closing;
     }
 
     fn on_resumed(
         &mut self,
         epoch: u64,
-        last_seen: Option<u64>,
+        last_seen: &LastSeen,
         out: &mut Effects<R>,
     ) -> Result<(), Ignored> {
         if self.phase == Phase::Closed {
@@ -312,13 +324,13 @@ impl<R: Clone> Session<R> {
         self.connected = true;
         self.timers.disarm(Timer::Resume);
         self.pause.restart(self.now);
-        self.window.seen(last_seen, out);
+        self.window.note_seen(last_seen, out);
         out.push(Effect::Resumed {
             next_index: self.next_index(),
             audio_ack: self.acked_seq,
-            forgotten: self.window.forgotten_after(last_seen),
+            forgotten: self.window.forgotten_after(last_seen, &self.routes),
         });
-        self.window.tell_again(last_seen, out);
+        self.window.deliver_again(last_seen, out);
         Ok(())
     }
 
@@ -337,7 +349,7 @@ impl<R: Clone> Session<R> {
             self.cut(CutReason::Pause, out);
         }
         if resume {
-            self.give_up_waiting(out);
+            self.abandon(out);
         }
         self.settle(out);
     }
@@ -348,13 +360,13 @@ impl<R: Clone> Session<R> {
             return;
         }
         if self.connected {
-            self.window.tell(out);
+            self.window.deliver(self.routes.lanes(), out);
         }
         self.acknowledge(out);
         let over = match (self.connected, self.phase) {
             // What ended while the client is on its way to another instance goes there with it.
             (true, _) | (false, Phase::Draining) => self.window.len() == 0,
-            (false, _) => !self.window.waits(),
+            (false, _) => !self.window.is_waiting(),
         };
         if self.phase != Phase::Open && over {
             self.phase = Phase::Closed;
@@ -376,6 +388,6 @@ impl<R: Clone> Session<R> {
     fn awaits_pause(&self) -> bool {
         self.connected
             && self.phase == Phase::Open
-            && (!self.buffer.is_empty() || self.turns.goes_on())
+            && (!self.speech.is_empty() || self.turns.goes_on())
     }
 }

@@ -65,7 +65,7 @@ impl Audio {
                 let wait = kept.next_expiry(tenant, now).map_or(RETRY_MS, millis);
                 drop(inner);
                 self.shared.metrics.limited(KEPT);
-                let full = "the tenant keeps as much audio as it may; use it inline, or come again";
+                let full = "quota: the tenant has uploaded as much audio as it may keep; send it inline, or retry later";
                 return Err(Refusal::new(Code::QuotaExceeded, full).retry_after(wait.max(1)));
             }
             kept.insert(tenant, id, audio.len(), now);

@@ -1,33 +1,39 @@
 //! Many instances: any client, any node, any instance.
 //!
 //! Every instance says that it lives and where, reads what the store knows of all nodes, and takes
-//! words of the others out of its inbox. A node of another instance is chosen as one's own is; only
+//! messages of the others out of its inbox. A node of another instance is chosen as one's own is; only
 //! what goes to it and comes from it takes the way over its instance. What people say and what nodes
 //! answer go directly from one instance to the other, never through the store.
 //!
-//! - [`words`]: what is said. [`post`]: the way out. [`bodies`]: speech, results and other text.
+//! - `lingua_protocol::peer`: what is said. [`outbox`]: the way out. [`bodies`]: speech, results and other text.
 //! - `presence`: where an instance is. `seal`: who sent an envelope. Both are signed.
-//! - `version`: which words an instance understands. `question`: what one asks another over HTTP.
-//! - [`remote`]: what is here for this instance and there for another.
+//! - `version`: which messages an instance understands. `question`: what one asks another over HTTP.
+//! - [`router`]: the way to a node. `remote_nodes`, `remote_node`, `remote_link`: nodes of other instances. `remote_job`, `assignments`: jobs of
+//!   other instances on nodes here.
 //! - [`watches`]: waiting for a job of another instance.
-//! - `inbox`: the way in. `feed`: who is there. `strays`: results whose instance or session is gone.
+//! - `inbox`: the way in; `opened`: what came in before. `feed`: who is there. `orphans`: results whose instance or session is gone.
 
-pub(crate) mod words;
 pub mod bodies;
-pub(crate) mod post;
-pub(crate) mod remote;
+pub(crate) mod outbox;
+mod assignments;
+mod remote_job;
+mod remote_link;
+mod remote_node;
+mod remote_nodes;
+pub(crate) mod router;
 pub mod question;
 pub mod presence;
 mod feed;
 mod inbox;
+mod opened;
 mod seal;
-mod strays;
+mod orphans;
 mod version;
 pub mod watches;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 
-pub(crate) use strays::Stray;
+pub(crate) use orphans::OrphanedOutcome;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -36,22 +42,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lingua_core::JobId;
-use lingua_store::bus::{Announce, Peer};
+use lingua_protocol::peer::{BodyRef, Goal};
+use lingua_store::presence::{Announce, Peer};
 use lingua_store::{Backend, Instance};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::dispatch::Dispatcher;
+use crate::jobs::Dispatcher;
 use crate::nodes::Nodes;
 use crate::secret::Secret;
 use crate::sessions::Sessions;
 use crate::shared::Shared;
-use post::Bounced;
+use opened::OpenedEnvelopes;
+use outbox::Undeliverable;
 use presence::Apart;
+use router::Router;
 use version::WIRE;
-use watches::{Goal, Watches};
-use words::BodyRef;
+use watches::Watches;
 
 /// An instance that has not said so for this long is gone.
 const PRESENT_FOR: Duration = Duration::from_secs(3);
@@ -66,16 +74,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub(crate) struct Cluster {
     shared: Arc<Shared>,
     nodes: Arc<Nodes>,
+    router: Arc<Router>,
     jobs: Arc<Dispatcher>,
     sessions: Arc<Sessions>,
+    /// Envelopes that were opened.
+    opened: Mutex<OpenedEnvelopes>,
     /// Attempts of others whose speech is being fetched; `true` once nobody wants them any more.
     fetching: Mutex<HashMap<(JobId, u32), bool>>,
     /// Of each turn the last of its parts that is on its way to a node, to be waited for.
     turns: Mutex<HashMap<String, (JobId, oneshot::Receiver<()>)>>,
-    /// Living instances that speak other words.
+    /// Living instances that speak other messages.
     apart: Mutex<HashSet<Instance>>,
-    /// How many strays somebody is on the way with.
-    errands: AtomicUsize,
+    /// How many orphans somebody is on the way with.
+    pending_deliveries: AtomicUsize,
     /// Jobs of others that somebody waits for here.
     watches: Mutex<Watches>,
     /// Jobs of this instance that others wait for.
@@ -84,8 +95,8 @@ pub(crate) struct Cluster {
 
 /// What a cluster is fed with.
 pub(crate) struct Inflow {
-    pub bounced: Bounced,
-    pub strays: mpsc::Receiver<Stray>,
+    pub undeliverable: Undeliverable,
+    pub orphans: mpsc::Receiver<OrphanedOutcome>,
 }
 
 /// Why an instance cannot join.
@@ -150,10 +161,10 @@ pub enum JoinError {
     Store(#[from] lingua_store::Error),
 }
 
-/// Refuses to join instances whose words this version does not understand, or that have another key.
+/// Refuses to join instances whose messages this version does not understand, or that have another key.
 /// To be asked before anything of an instance runs.
 pub async fn understands_all(store: &Backend, secret: &Secret) -> Result<(), JoinError> {
-    for peer in store.bus.peers().await? {
+    for peer in store.presence.peers().await? {
         let Err(apart) = presence::read(secret, &peer) else { continue };
         let instance = peer.instance.id.to_string();
         let address = presence::address(&peer.address).to_owned();
@@ -199,7 +210,7 @@ fn leave_alone(peer: &Peer, why: &Apart) {
 impl Cluster {
     pub fn new(
         shared: Arc<Shared>,
-        nodes: Arc<Nodes>,
+        router: Arc<Router>,
         jobs: Arc<Dispatcher>,
         sessions: Arc<Sessions>,
     ) -> Arc<Self> {
@@ -208,13 +219,15 @@ impl Cluster {
             watches,
             subscribed: Mutex::default(),
             shared,
-            nodes,
+            nodes: Arc::clone(&router.nodes),
+            router,
             jobs,
             sessions,
+            opened: Mutex::default(),
             fetching: Mutex::default(),
             turns: Mutex::default(),
             apart: Mutex::default(),
-            errands: AtomicUsize::default(),
+            pending_deliveries: AtomicUsize::default(),
         })
     }
 
@@ -242,9 +255,9 @@ impl Cluster {
     }
 
     async fn announce(&self, address: &str) -> Result<(), JoinError> {
-        let (bus, me) = (&self.shared.store.bus, &self.shared.instance);
+        let (store, me) = (&self.shared.store, &self.shared.instance);
         let said = presence::said(&self.shared.secret, me, address);
-        match bus.announce(me, &said, PRESENT_FOR).await? {
+        match store.presence.announce(me, &said, PRESENT_FOR).await? {
             Announce::Announced => Ok(()),
             Announce::Taken { address, .. } => {
                 Err(JoinError::Taken { address: presence::address(&address).to_owned() })
@@ -270,21 +283,28 @@ impl Cluster {
                         tracing::debug!(%error, "others are told later that this instance lives");
                     }
                 },
-                _ = look.tick() => self.look().await,
+                _ = look.tick() => {
+                    self.look().await;
+                    self.router.remote.expire_gaps();
+                }
             }
         }
     }
 
     /// Fetches a body that another instance keeps, also one that joined only a moment ago.
-    pub(crate) async fn borrow(&self, from: &Instance, body: &BodyRef) -> Result<Bytes, String> {
-        if !self.shared.post.is_alive(from) {
+    pub(crate) async fn fetch_body(
+        &self,
+        from: &Instance,
+        body: &BodyRef,
+    ) -> Result<Bytes, String> {
+        if !self.shared.outbox.is_alive(from) {
             self.look().await;
         }
-        self.shared.post.borrow(from, body).await
+        self.shared.outbox.fetch_body(from, body).await
     }
 
     async fn look(&self) {
-        let peers = match self.shared.store.bus.peers().await {
+        let peers = match self.shared.store.presence.peers().await {
             Ok(peers) => peers,
             Err(error) => return tracing::debug!(%error, "nobody knows who is there"),
         };
@@ -305,14 +325,14 @@ impl Cluster {
         }
         self.shared.metrics.peers_apart.set(apart.len() as i64);
         *self.apart.lock() = apart;
-        let post = &self.shared.post;
-        let before = post.peers();
+        let outbox = &self.shared.outbox;
+        let before = outbox.peers();
         self.shared.metrics.peers.set(others.len() as i64);
         let lost = before.iter().any(|(instance, _)| !others.contains_key(instance));
         let met = others.len() > before.len() || lost;
-        post.set_peers(others);
+        outbox.set_peers(others);
         if lost {
-            self.nodes.lose_owners(|owner| post.is_alive(owner));
+            self.router.remote.on_peers_lost();
         }
         if met {
             self.resync().await;
@@ -321,6 +341,6 @@ impl Cluster {
 
     /// Says that this instance is gone.
     pub async fn withdraw(&self) {
-        let _ = self.shared.store.bus.withdraw(&self.shared.instance).await;
+        let _ = self.shared.store.presence.withdraw(&self.shared.instance).await;
     }
 }

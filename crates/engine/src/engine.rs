@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lingua_core::{JobId, TenantId};
+use lingua_protocol::peer::Goal;
 use lingua_store::jobs::JobRecord;
-use lingua_store::owners::Task;
+use lingua_store::leaders::Task;
 use lingua_store::{Backend, Clock, Instance, Status};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -17,23 +18,23 @@ use tokio::time::{Instant, timeout_at};
 use crate::audio::Audio;
 use crate::chance::Chance;
 use crate::cluster::bodies::Fetch;
-use crate::cluster::post::Post;
+use crate::cluster::outbox::Outbox;
 use crate::cluster::question::Asker;
-use crate::cluster::watches::Goal;
+use crate::cluster::router::Router;
 use crate::cluster::{Cluster, Inflow, JoinError, question};
-use crate::dispatch::{Dispatcher, Waiting};
 use crate::fleet::FleetView;
 use crate::janitor;
 use crate::job::Refusal;
+use crate::job_log::{self, JobCursor, JobFilter, JobLog, JobSummary};
+use crate::jobs::{Dispatcher, FreedSlotQueue, WaitQueue};
 use crate::leader::Leader;
 use crate::metrics::Metrics;
-use crate::nodes::Nodes;
+use crate::nodes::{NodeRouter, Nodes};
 use crate::secret::Secret;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::snapshot::Board;
-use crate::snapshot::failures::Failures;
 use crate::tasks;
 use crate::trace::{Span, Tracer};
 
@@ -52,6 +53,7 @@ pub struct Engine {
     /// How everything stands.
     pub board: Arc<Board>,
     cluster: Arc<Cluster>,
+    pub(crate) router: Arc<Router>,
     leader: Arc<Leader>,
     draining: Arc<AtomicBool>,
     clockwork: Arc<Clockwork>,
@@ -60,7 +62,7 @@ pub struct Engine {
 struct Clockwork(Mutex<Vec<JoinHandle<Option<()>>>>);
 
 /// Endings that wait to be brought to where somebody wants them.
-const STRAYS: usize = 4_096;
+const ORPHANS: usize = 4_096;
 
 impl Drop for Clockwork {
     fn drop(&mut self) {
@@ -96,35 +98,47 @@ impl Engine {
     pub fn start(store: Backend, instance: Instance, settings: Settings, secret: Secret) -> Self {
         let (metrics, clock) = (Arc::new(Metrics::default()), Clock::system());
         metrics.started_ms(clock.now().as_millis());
-        let (post, bounced) = Post::new(
+        let (outbox, undeliverable) = Outbox::new(
             instance.clone(),
             store.clone(),
             Chance,
             Arc::clone(&metrics),
             secret.clone(),
         );
-        let (strays, stray) = mpsc::channel(STRAYS);
-        let waiting = Arc::new(Waiting::new(
+        let (orphans, orphan) = mpsc::channel(ORPHANS);
+        let queue = Arc::new(WaitQueue::new(
             settings.waiting,
             settings.admission.shares.clone(),
             metrics.waiting.clone(),
         ));
+        let job_log = JobLog::new(&settings.admission.shares);
         let shared = Arc::new(Shared {
+            fleet: Arc::new(FleetView::in_region(settings.region.clone())),
             settings,
             store,
             instance,
             clock,
             chance: Chance,
             secret,
-            fleet: FleetView::default(),
             metrics,
-            post,
-            strays,
-            failures: Failures::default(),
+            outbox,
+            orphans,
+            job_log,
             tracer: std::sync::OnceLock::new(),
         });
-        let nodes = Arc::new(Nodes::new(Arc::clone(&shared), Arc::clone(&waiting)));
-        let jobs = Arc::new(Dispatcher::new(Arc::clone(&shared), Arc::clone(&nodes), waiting));
+        shared.fleet.set_freed(Box::new(FreedSlotQueue::new(
+            &queue,
+            &shared.fleet,
+            &shared.outbox,
+        )));
+        let nodes = Arc::new(Nodes::new(Arc::clone(&shared)));
+        let router = Arc::new(Router::new(Arc::clone(&shared), Arc::clone(&nodes)));
+        let jobs = Arc::new(Dispatcher::new(
+            Arc::clone(&shared),
+            Arc::clone(&nodes),
+            Arc::clone(&router) as Arc<dyn NodeRouter>,
+            queue,
+        ));
         let sessions = Arc::new(Sessions::new(Arc::clone(&shared), Arc::clone(&jobs)));
         let leader = Leader::new(
             shared.store.clone(),
@@ -141,40 +155,19 @@ impl Engine {
             Arc::clone(&leader),
             Arc::clone(&draining),
         );
-        let maker = Arc::clone(&board);
-        let sweeper = Arc::clone(&jobs);
-        let tidied = shared.store.clone();
-        let clockwork = Clockwork(Mutex::new(vec![
-            tasks::spawn("nodes", Arc::clone(&nodes).watch()),
-            tasks::spawn("lines", Arc::clone(&jobs).watch_lines()),
-            tasks::spawn(
-                "deadlines",
-                Arc::clone(&leader).run(Task::Deadlines, move |_| Arc::clone(&sweeper).sweep()),
-            ),
-            tasks::spawn(
-                "janitor",
-                Arc::clone(&leader).run(Task::Janitor, move |_| janitor::tidy(tidied.clone())),
-            ),
-            tasks::spawn("figures", Arc::clone(&board).say()),
-            tasks::spawn(
-                "snapshot",
-                Arc::clone(&leader)
-                    .run(Task::Snapshot, move |mandate| Arc::clone(&maker).aggregate(mandate)),
-            ),
-            tasks::spawn("readers", Arc::clone(&board).read()),
-            tasks::spawn("sessions", Arc::clone(&sessions).keep()),
-        ]));
+        let clockwork = clockwork(&shared, &nodes, &jobs, &sessions, &leader, &board);
         let cluster = Cluster::new(
             Arc::clone(&shared),
-            Arc::clone(&nodes),
+            Arc::clone(&router),
             Arc::clone(&jobs),
             Arc::clone(&sessions),
         );
-        let inflow = Inflow { bounced, strays: stray };
+        let inflow = Inflow { undeliverable, orphans: orphan };
         let back = tasks::spawn("words back", Arc::clone(&cluster).take_back(inflow));
         clockwork.0.lock().push(back);
         Engine {
             cluster,
+            router,
             leader,
             audio: Arc::new(Audio::new(Arc::clone(&shared))),
             shared,
@@ -190,7 +183,7 @@ impl Engine {
     /// Becomes one of the instances of its store: others reach it at `address`, and it fetches from
     /// them by `fetch`. Until then it has its own nodes and sessions only.
     pub async fn join(&self, address: &str, fetch: Arc<dyn Fetch>) -> Result<(), JoinError> {
-        self.shared.post.set_fetch(fetch);
+        self.shared.outbox.set_fetch(fetch);
         self.cluster.join(address).await?;
         self.board.set_address(address);
         let cluster = || Arc::clone(&self.cluster);
@@ -198,14 +191,14 @@ impl Engine {
             tasks::spawn("presence", cluster().present(address.to_owned())),
             tasks::spawn("inbox", cluster().receive()),
             tasks::spawn("fleet feed", cluster().follow()),
-            tasks::spawn("heir", cluster().inherit()),
+            tasks::spawn("inbox takeover", cluster().take_over_inboxes()),
         ]);
         Ok(())
     }
 
     /// A body that another instance was told the name of.
     pub fn body(&self, name: &str) -> Option<Bytes> {
-        self.shared.post.bodies.get(name)
+        self.shared.outbox.bodies.get(name)
     }
 
     /// Marks requests for bodies of other instances.
@@ -231,7 +224,7 @@ impl Engine {
 
     /// The other instances that are alive, and where.
     pub fn peers(&self) -> Vec<(Instance, String)> {
-        self.shared.post.peers()
+        self.shared.outbox.peers()
     }
 
     /// Waits until a job of another instance is that far: its record then, or nothing if it takes longer
@@ -272,8 +265,37 @@ impl Engine {
         &self.shared.instance
     }
 
+    /// A job of this instance that is open or ended lately, by its id or by the one that its node knows.
+    pub fn job_summary(&self, id: &JobId) -> Option<Arc<JobSummary>> {
+        let known = |id: &JobId| {
+            let open = self.jobs.job(id).filter(|job| job.elsewhere().is_none());
+            open.map(|job| Arc::new(job.summary())).or_else(|| self.shared.job_log.get(id))
+        };
+        known(id).or_else(|| self.shared.secret.unmasked(*id).find_map(|own| known(&own)))
+    }
+
+    /// So many jobs of this instance that are open or ended lately, the newest first, and how many fit
+    /// the filter in all.
+    pub fn job_page(
+        &self,
+        filter: &JobFilter,
+        after: Option<&JobCursor>,
+        limit: usize,
+    ) -> (Vec<Arc<JobSummary>>, usize) {
+        let open = self.jobs.open_jobs().into_iter().map(|job| Arc::new(job.summary()));
+        // One that ended between the two looks is in both.
+        let ended = self.shared.job_log.all(self.now_ms());
+        let open = open.filter(|job| job.ended_ms.is_none());
+        job_log::page(open.chain(ended), filter, after, limit)
+    }
+
+    /// The ids that a job may have which nodes know by this one.
+    pub fn unmasked(&self, job: JobId) -> impl Iterator<Item = JobId> {
+        self.shared.secret.unmasked(job)
+    }
+
     /// The id under which nodes know a job, and back.
-    pub(crate) fn masked(&self, job: JobId) -> JobId {
+    pub fn masked(&self, job: JobId) -> JobId {
         self.shared.secret.masked(job)
     }
 
@@ -350,10 +372,44 @@ impl Engine {
         let left = end.saturating_duration_since(Instant::now());
         self.jobs.end_within(left).await;
         self.sessions.end_within(LAST_WORDS).await;
-        self.cluster.run_errands(LAST_WORDS).await;
+        self.cluster.flush_deliveries(LAST_WORDS).await;
         self.leader.end().await;
         self.cluster.withdraw().await;
     }
+}
+
+/// The tasks that run for as long as the engine does.
+fn clockwork(
+    shared: &Shared,
+    nodes: &Arc<Nodes>,
+    jobs: &Arc<Dispatcher>,
+    sessions: &Arc<Sessions>,
+    leader: &Arc<Leader>,
+    board: &Arc<Board>,
+) -> Clockwork {
+    let maker = Arc::clone(board);
+    let sweeper = Arc::clone(jobs);
+    let tidied = shared.store.clone();
+    Clockwork(Mutex::new(vec![
+        tasks::spawn("nodes", Arc::clone(nodes).watch()),
+        tasks::spawn("queue", Arc::clone(jobs).watch_queue()),
+        tasks::spawn(
+            "deadlines",
+            Arc::clone(leader).run(Task::Deadlines, move |_| Arc::clone(&sweeper).sweep()),
+        ),
+        tasks::spawn(
+            "janitor",
+            Arc::clone(leader).run(Task::Janitor, move |_| janitor::tidy(tidied.clone())),
+        ),
+        tasks::spawn("figures", Arc::clone(board).say()),
+        tasks::spawn(
+            "snapshot",
+            Arc::clone(leader)
+                .run(Task::Snapshot, move |mandate| Arc::clone(&maker).aggregate(mandate)),
+        ),
+        tasks::spawn("readers", Arc::clone(board).read()),
+        tasks::spawn("sessions", Arc::clone(sessions).keep()),
+    ]))
 }
 
 #[cfg(test)]

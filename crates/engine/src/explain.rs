@@ -6,11 +6,11 @@ use std::sync::Arc;
 use lingua_core::eligibility::{Need, Route, Standing, WhyNot, why_not};
 use lingua_core::node::{Health, NmtPairs, NodeProfile, ServiceKind};
 use lingua_core::{InstanceId, Lang, NodeId, TenantId};
-use tokio::time::Instant;
 
-use crate::dispatch::Dispatcher;
 use crate::engine::Engine;
 use crate::fleet::FleetView;
+use crate::job::Refusal;
+use crate::jobs::Dispatcher;
 use crate::nodes::{BreakerView, NodeDetail, NodeFailure, Order, Supports};
 
 /// Pairs shown at once; a fleet with more is told by the pairs that most nodes serve.
@@ -86,44 +86,52 @@ pub struct PairView {
     pub waiting: usize,
 }
 
+impl NodeView {
+    /// Whether it can translate from `src` into `tgt`; either may be left open.
+    pub fn serves(&self, src: Option<Lang>, tgt: Option<Lang>) -> bool {
+        let fits =
+            |(from, into)| src.is_none_or(|src| src == from) && tgt.is_none_or(|tgt| tgt == into);
+        directions(&self.profile).into_iter().any(fits)
+    }
+}
+
 impl Engine {
-    /// A node of this instance.
+    /// What an administrator wants of a node, wherever it is. `false` if nobody knows such a node.
+    pub async fn order_node(&self, id: &NodeId, order: Order) -> Result<bool, Refusal> {
+        self.router.order(id, order).await
+    }
+
+    /// A node that this instance knows.
     pub fn node_view(&self, id: &NodeId) -> Option<NodeView> {
-        let node = self.nodes.get(id)?;
+        let status = self.router.status(id)?;
         let (used, latency_ms) = {
             let fleet = self.fleet().lock();
             fleet.get(id).map_or((0, None), |node| (node.used(), node.latency_ms()))
         };
-        let now = Instant::now();
-        let inner = node.lock();
         let mut view = NodeView {
             id: id.clone(),
-            health: inner.health(),
-            instance: match &inner.elsewhere {
-                Some(elsewhere) => elsewhere.there.owner.id.clone(),
-                None => self.instance().id.clone(),
-            },
-            connected: inner.link.is_some(),
-            fresh: inner.elsewhere.is_some() || inner.fresh_until > now,
-            overloaded: inner.overload.is_overloaded(),
-            order: inner.order,
-            breaker: BreakerView::of(inner.breaker.state(), now),
-            epoch: inner.epoch,
-            declared_slots: inner.profile.max_slots,
-            open_slots: inner.open_slots(),
+            health: status.health,
+            instance: status.instance,
+            connected: status.connected,
+            fresh: status.fresh,
+            overloaded: status.overloaded,
+            order: status.order,
+            breaker: status.breaker,
+            epoch: status.epoch,
+            declared_slots: status.profile.max_slots,
+            open_slots: status.open_slots,
             used_slots: used,
-            running: inner.held.values().filter(|held| held.job.is_some()).count(),
+            running: status.running,
             latency_ms,
-            done: inner.done,
-            failed: inner.failed,
-            failures: inner.failures.latest(),
-            profile: Arc::clone(&inner.profile),
-            supports: inner.link.as_ref().map(|link| link.supports).unwrap_or_default(),
-            missing_models: inner.gaps.iter().map(|(model, _)| model.to_string()).collect(),
-            detail: Arc::clone(&inner.detail),
+            done: status.done,
+            failed: status.failed,
+            failures: status.failures,
+            profile: status.profile,
+            supports: status.supports,
+            missing_models: status.missing_models,
+            detail: status.detail,
             why_idle: Vec::new(),
         };
-        drop(inner);
         view.why_idle = why_idle(&view);
         Some(view)
     }
@@ -145,18 +153,32 @@ impl Engine {
 
     /// All nodes of this instance, by name.
     pub fn node_views(&self) -> Vec<NodeView> {
-        let mut ids: Vec<NodeId> = self.nodes.all().iter().map(|node| node.id.clone()).collect();
-        ids.sort_unstable();
+        let ids = self.router.ids();
         ids.iter().filter_map(|id| self.node_view(id)).collect()
     }
 
-    /// So many nodes behind `after`, by name, and how many there are in all. Only those are looked at.
-    pub fn node_page(&self, after: Option<&NodeId>, limit: usize) -> (Vec<NodeView>, usize) {
-        let mut ids: Vec<NodeId> = self.nodes.all().iter().map(|node| node.id.clone()).collect();
-        ids.sort_unstable();
-        let behind = ids.partition_point(|id| after.is_some_and(|after| id <= after));
-        let page = ids[behind..].iter().filter_map(|id| self.node_view(id)).take(limit);
-        (page.collect(), ids.len())
+    /// So many nodes behind `after`, by name, and how many there are in all. With `wanted` only the
+    /// nodes that it takes are shown and counted; without, only those of the page are looked at.
+    pub fn node_page(
+        &self,
+        after: Option<&NodeId>,
+        limit: usize,
+        wanted: Option<&dyn Fn(&NodeView) -> bool>,
+    ) -> (Vec<NodeView>, usize) {
+        let ids = self.router.ids();
+        let is_behind = |id: &NodeId| after.is_none_or(|after| id > after);
+        let Some(wanted) = wanted else {
+            let behind = ids.iter().filter(|id| is_behind(id));
+            return (behind.filter_map(|id| self.node_view(id)).take(limit).collect(), ids.len());
+        };
+        let (mut page, mut total) = (Vec::new(), 0);
+        for view in ids.iter().filter_map(|id| self.node_view(id)).filter(wanted) {
+            total += 1;
+            if page.len() < limit && is_behind(&view.id) {
+                page.push(view);
+            }
+        }
+        (page, total)
     }
 
     /// What would make the node useful: directions that are asked for and that nobody, or too few,
@@ -307,28 +329,35 @@ fn why_idle(view: &NodeView) -> Vec<String> {
     say(view.order == Order::Drain, "an administrator drains it".into());
     say(view.order == Order::Block, "an administrator blocked it".into());
     if let BreakerView::Open { left_ms } = view.breaker {
-        say(true, format!("it failed too often and is left alone for {left_ms} ms more"));
+        say(
+            true,
+            format!("it failed too often and gets no jobs for {} s", left_ms.div_ceil(1_000)),
+        );
     }
     say(
         view.breaker == BreakerView::Probing,
-        "it failed before and gets one job to show it works".into(),
+        "it failed before and gets one job as a probe".into(),
     );
     say(
         view.overloaded,
-        "it reported a resource above the threshold: it is asked when no other node is free".into(),
+        "it reports a resource above the threshold: it gets jobs only when no other node is free"
+            .into(),
     );
     let own = [Health::Registering, Health::Degraded, Health::Draining, Health::Offline];
     let by_itself = view.order == Order::Serve && view.breaker == BreakerView::Closed;
     say(
         view.connected && by_itself && own.contains(&view.health),
-        format!("it says of itself that it is {}", view.health.as_str()),
+        format!("it reports the state {}", view.health.as_str()),
     );
     say(
         view.profile.private,
         "it takes only jobs that name it (accept_public_jobs is false)".into(),
     );
-    say(view.profile.tts.is_empty(), "it speaks no language, so it gets text jobs only".into());
-    say(!view.missing_models.is_empty(), format!("it misses {}", view.missing_models.join(", ")));
+    say(
+        view.profile.tts.is_empty(),
+        "it has no speech synthesis, so it gets text jobs only".into(),
+    );
+    say(!view.missing_models.is_empty(), format!("it lacks {}", view.missing_models.join(", ")));
     say(
         view.used_slots >= view.open_slots && view.connected,
         match view.open_slots < view.declared_slots {
@@ -340,10 +369,10 @@ fn why_idle(view: &NodeView) -> Vec<String> {
         },
     );
     let down: Vec<&str> = view.profile.listed_down().map(ServiceKind::as_str).collect();
-    say(!down.is_empty(), format!("it lists as not ready: {}", down.join(", ")));
+    say(!down.is_empty(), format!("services that are not ready: {}", down.join(", ")));
     say(
         view.profile.semantic.is_empty(),
-        "it lists no language that it can repair: its services do not run yet".into(),
+        "it lists no language for semantic repair: its services are not running yet".into(),
     );
     why
 }

@@ -1,76 +1,100 @@
 //! The fleet as this instance sees it: one lock around the core's view, held for a choice or a
 //! change and never over an await.
+//!
+//! `placement`: the slots that jobs of this instance take in the view.
 
-use lingua_core::NodeId;
-use lingua_core::pool::{Fleet, NodeEntry};
-use lingua_core::select::{Candidate, Selector, Source};
-use parking_lot::{Mutex, MutexGuard};
+mod placement;
+
+pub(crate) use placement::{FreedSlots, Placement};
+
+use std::sync::{Arc, OnceLock};
+
+use lingua_core::fleet::select::{Candidate, Selector, Source};
+use lingua_core::fleet::{Fleet, NodeEntry};
+use lingua_core::{NodeId, Region};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use placement::UsageTable;
 
 /// The fleet view. Own placements count in it from the moment of the choice.
-#[derive(Debug, Default)]
-pub struct FleetView(Mutex<Fleet>);
+#[derive(Default)]
+pub struct FleetView {
+    state: Mutex<State>,
+    freed: OnceLock<Box<dyn FreedSlots>>,
+}
+
+#[derive(Default)]
+struct State {
+    fleet: Fleet,
+    usage: UsageTable,
+}
 
 impl FleetView {
-    /// For questions of several steps.
-    pub fn lock(&self) -> MutexGuard<'_, Fleet> {
-        self.0.lock()
+    /// The empty view of an instance in this region.
+    pub fn in_region(region: Option<Region>) -> Self {
+        let state = State { fleet: Fleet::default().in_region(region), ..State::default() };
+        FleetView { state: Mutex::new(state), ..FleetView::default() }
     }
 
-    /// The next node to ask for a slot; it counts as taken until [`FleetView::ended`] or a truer
-    /// figure.
-    pub(crate) fn choose(&self, selector: &mut Selector) -> Option<Candidate> {
-        let mut fleet = self.0.lock();
-        let candidate = selector.next(&mut fleet)?;
-        fleet.placed(&candidate.node);
-        Some(candidate)
+    /// For questions of several steps.
+    pub fn lock(&self) -> MappedMutexGuard<'_, Fleet> {
+        MutexGuard::map(self.state.lock(), |state| &mut state.fleet)
+    }
+
+    /// The next node to ask for a slot, with a slot of it.
+    pub(crate) fn choose(self: &Arc<Self>, selector: &mut Selector) -> Option<Placement> {
+        let mut state = self.state.lock();
+        let candidate = selector.next(&mut state.fleet)?;
+        Some(self.place(&mut state, candidate))
     }
 
     /// The same, without nodes that look full: neither one that was named nor any other.
-    pub(crate) fn choose_free(&self, selector: &mut Selector) -> Option<Candidate> {
-        let mut fleet = self.0.lock();
+    pub(crate) fn choose_free(self: &Arc<Self>, selector: &mut Selector) -> Option<Placement> {
+        let mut state = self.state.lock();
         loop {
-            let candidate = selector.next(&mut fleet)?;
+            let candidate = selector.next(&mut state.fleet)?;
             if candidate.source == Source::Full {
                 return None;
             }
-            if fleet.get(&candidate.node).is_some_and(|node| !node.is_full()) {
-                fleet.placed(&candidate.node);
-                return Some(candidate);
+            if state.fleet.get(&candidate.node).is_some_and(|node| !node.is_full()) {
+                return Some(self.place(&mut state, candidate));
             }
         }
     }
 
+    /// A slot of this node for a waiting job, if one looks free.
+    pub(crate) fn place_if_free(self: &Arc<Self>, id: &NodeId) -> Option<Placement> {
+        let mut state = self.state.lock();
+        let node = state.fleet.get(id).filter(|node| !node.is_full())?;
+        let (node, version) = (node.id().clone(), *node.version());
+        Some(self.place(&mut state, Candidate { node, version, source: Source::Handed }))
+    }
+
     /// Takes over what is known of a node, with the slots open on it.
     pub(crate) fn put(&self, id: &NodeId, entry: NodeEntry, open: u32) {
-        let mut fleet = self.0.lock();
+        let mut state = self.state.lock();
+        let State { fleet, usage } = &mut *state;
         fleet.put(id.clone(), entry);
-        let used = fleet.get(id).map_or(0, |node| node.used());
-        fleet.true_load(id, used, open);
+        fleet.set_usage(id, usage.used(id), open);
     }
 
     pub(crate) fn remove(&self, id: &NodeId) {
-        self.0.lock().remove(id);
-    }
-
-    pub(crate) fn ended(&self, id: &NodeId) {
-        self.0.lock().ended(id);
+        let mut state = self.state.lock();
+        state.fleet.remove(id);
+        state.usage.forget(id);
     }
 
     /// Slots of a node that count as taken.
     pub(crate) fn used(&self, id: &NodeId) -> u32 {
-        self.0.lock().get(id).map_or(0, |node| node.used())
+        self.lock().get(id).map_or(0, |node| node.used())
     }
 
-    pub(crate) fn true_load(&self, id: &NodeId, used: u32, max: u32) {
-        self.0.lock().true_load(id, used, max);
+    /// An attempt on the node ended after so long.
+    pub(crate) fn record_latency(&self, id: &NodeId, latency_ms: u32) {
+        self.lock().record_latency(id, latency_ms);
     }
 
-    pub(crate) fn took(&self, id: &NodeId, latency_ms: u32) {
-        self.0.lock().took(id, latency_ms);
-    }
-
-    /// The node has had nothing to do for a while.
-    pub(crate) fn fade(&self, id: &NodeId) {
-        self.0.lock().fade(id);
+    /// The node has had nothing to do for a while: its past latencies count for half.
+    pub(crate) fn decay_latency(&self, id: &NodeId) {
+        self.lock().decay_latency(id);
     }
 }

@@ -34,7 +34,7 @@ async fn tidy_shard(store: &Backend, shard: u32) -> lingua_store::Result<usize> 
         (record.fresh_until + FORGET_AFTER <= record.read_at).then_some(record.node)
     };
     let mut forgotten = 0;
-    for node in store.nodes.shard(shard).await?.into_iter().filter_map(gone) {
+    for node in store.feed.shard(shard).await?.into_iter().filter_map(gone) {
         // The store looks again: a node that came back in between stays.
         forgotten += usize::from(store.nodes.forget(&node, FORGET_AFTER).await?);
     }
@@ -43,7 +43,6 @@ async fn tidy_shard(store: &Backend, shard: u32) -> lingua_store::Result<usize> 
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use lingua_core::lang::LangSet;
     use lingua_core::node::{Declaration, Health, NodeProfile};
@@ -55,16 +54,7 @@ mod tests {
 
     fn registration() -> Registration {
         let english = LangSet::new(["en".parse().unwrap()]).unwrap();
-        let declaration = Declaration {
-            semantic: english,
-            asr: None,
-            nmt: None,
-            tts: None,
-            services: BTreeMap::new(),
-            max_slots: 1,
-            tenants: None,
-            private: false,
-        };
+        let declaration = Declaration { semantic: english, max_slots: 1, ..Declaration::default() };
         Registration {
             claim: Claim::Newest,
             owner: Instance { id: "dead".parse().unwrap(), boot: 1 },

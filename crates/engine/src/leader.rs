@@ -1,12 +1,12 @@
-//! One instance does this task for all.
+//! Leader election: one instance does a background task for all.
 //!
-//! Every instance stands for every task; the store gives the lead to one of them for a short time,
-//! and a number, the fence, that grows with every change. Whoever leads renews well within its time.
-//! One that dies is followed when its time is over, one that drains within a second.
+//! Every instance is a candidate for every task. The store grants one of them a lease and a fencing
+//! number, which grows with every change of the leader. The leader renews its lease well before it
+//! expires. A dead leader is replaced when its lease expires, a draining one within a second.
 //!
-//! A leader counts its time on its own clock, from before it asked the store, so its own idea of it
-//! ends before the store's. The work is a future that is polled only within that time: whatever
-//! hangs, be it the store, the network or the whole process, it does nothing after it.
+//! A leader measures its lease on its own clock, from before it asked the store, so that its own view
+//! of the lease ends before the store's. The work is a future that is polled only during the lease:
+//! if the store, the network or the whole process hangs, it does nothing afterwards.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use lingua_store::owners::{Lead, Task};
+use lingua_store::leaders::{Lead, Task};
 use lingua_store::{Backend, Instance};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -119,7 +119,7 @@ impl Leader {
                 self.set(task, None);
                 // Last, for from this word on another may lead.
                 if let Some(fence) = resigned {
-                    let saying = self.store.owners.resign(task, &self.instance, fence);
+                    let saying = self.store.leaders.resign(task, &self.instance, fence);
                     let _ = tokio::time::timeout(FAREWELL, saying).await;
                 }
             }
@@ -161,7 +161,7 @@ impl Leader {
 
     /// What the store says, if it does within the time.
     async fn ask(&self, task: Task, within: Duration) -> Option<Lead> {
-        let asking = self.store.owners.lead(task, &self.instance, LEAD_FOR);
+        let asking = self.store.leaders.lead(task, &self.instance, LEAD_FOR);
         match tokio::time::timeout(within, asking).await {
             Ok(Ok(lead)) => Some(lead),
             Ok(Err(error)) => {

@@ -6,21 +6,23 @@
 //! - [`job`]: the words between the doors and the services.
 //! - [`engine`]: what a scheduler process is made of, and whether it can take work.
 //! - [`nodes`]: who is connected, their records and their word about jobs.
-//! - [`dispatch`]: how a job finds a node and ends.
+//! - [`jobs`]: how a job finds a node and ends.
+//! - [`job_log`]: jobs as operators see them, the last hour of them.
 //! - [`sessions`]: people speak, and every sentence comes back.
 //! - [`cluster`]: other instances. `leader`: what one instance does for all, `janitor` among it.
 //! - [`audio`]: audio handed in ahead of its job.
 //! - [`explain`]: why things are as they are. [`snapshot`]: how everything stands, for many readers.
 //! - [`trace`]: what became of one utterance, step by step.
 //! - [`fleet`], [`secret`], [`metrics`]: what they share.
-//! - `rate`: rate limits. `retention`: what is kept of many tenants.
+//! - `retention`: what is kept of many tenants.
 //! - [`tasks`], [`chance`]: the one way to start a task, the one door for randomness.
 
 pub mod settings;
 pub mod job;
 pub mod engine;
 pub mod nodes;
-pub mod dispatch;
+pub mod jobs;
+pub mod job_log;
 pub mod sessions;
 pub mod cluster;
 mod leader;
@@ -34,7 +36,6 @@ pub mod secret;
 pub mod metrics;
 pub mod tasks;
 pub mod chance;
-mod rate;
 mod retention;
 mod shared;
 #[cfg(any(test, feature = "fuzzing"))]

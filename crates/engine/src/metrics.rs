@@ -296,7 +296,7 @@ impl Default for Metrics {
             peers: metric!("peers", "Other instances that are alive", Gauge::default()),
             peers_apart: metric!(
                 "peers_apart",
-                "Live instances with an incompatible wire version",
+                "Live instances with an incompatible version or another cluster key",
                 Gauge::default()
             ),
             leader: metric!(

@@ -150,6 +150,11 @@ impl Secret {
         self.first().mask(job)
     }
 
+    /// The job's own id, from one under which nodes know it: one for each key that may have masked it.
+    pub(crate) fn unmasked(&self, job: JobId) -> impl Iterator<Item = JobId> {
+        self.0.iter().map(move |key| key.mask(job))
+    }
+
     /// The masked id of a job as this instance masks it, from that of an instance whose first key has
     /// this fingerprint.
     pub(crate) fn renamed(&self, job: JobId, fingerprint: &str) -> JobId {

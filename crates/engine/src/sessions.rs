@@ -1,33 +1,44 @@
-//! People speak, and every sentence comes back once, in order.
+//! People speak, and every sentence comes back once in each target language, in order.
 //!
-//! Every conversation is a task of its own ([`actor`]) around the core's machine, which decides. It
-//! owns the client's line while there is one and goes on without it for as long as the client may
+//! Every session is a task of its own ([`actor`]) around the core's state machine, which decides. It owns
+//! the client's connection while there is one and goes on without it for as long as the client may
 //! come back. One timer a session is all it needs, in the runtime's own wheel.
 //!
-//! - [`words`]: what the door and a session say to each other. [`mail`]: what else a session hears.
-//! - `handle`: what the instance knows of one. `seat`: its place. `resuming`: its client comes back.
-//!   `owning`: whose it is, in the store.
-//! - `handover`: what goes along when a session goes to another instance.
-//! - `actor`: the task. `joining`: pieces that come as whole utterances. `making`: from an utterance to
-//!   its job and back. `telling`: what else the client is told, `shown` how often. `saving`: what the
-//!   next owner needs.
+//! - [`connection`]: the client's connection. [`inbound`], [`outbound`]: the messages on it. [`options`]: how
+//!   speech is to be worked on. [`commands`]: what else a session receives.
+//! - `handle`: what the instance knows of a session, and how it is asked. `registry`: the sessions of this
+//!   instance. `resume`: a client comes back. `ownership`: who owns a session, in the store. `handover`:
+//!   what goes along when a session moves to another instance.
+//! - `actor`: the task. `attachment`: its client's connection. `effects`: what the machine wants done.
+//!   `job_specs`: from an utterance to its jobs. `open_job`, `job_news`: what becomes of them. `context`: the last sentences. `joining`: pieces that come as whole
+//!   utterances. `notices`: what else the client is sent, `error_throttle` how often. `saving`: what is
+//!   written to the store, in the form of `saved_state`.
 //!
 //! Sessions of clients that cannot come back are known to nobody but their own task: the store has
 //! an owner and a state only for those that can.
 
-pub mod mail;
-pub mod words;
+pub mod commands;
+pub mod connection;
+pub mod inbound;
+pub mod options;
+pub mod outbound;
 mod actor;
+mod attachment;
+mod context;
+mod effects;
+mod error_throttle;
 mod handle;
 mod handover;
+mod job_news;
+mod job_specs;
 mod joining;
-mod making;
-mod owning;
-mod resuming;
+mod notices;
+mod open_job;
+mod ownership;
+mod registry;
+mod resume;
+mod saved_state;
 mod saving;
-mod seat;
-mod shown;
-mod telling;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 
@@ -38,27 +49,25 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use lingua_core::outcome::Code;
-use lingua_core::session::{self, Routes, Session};
+use lingua_core::session::{self, Session};
 use lingua_core::time::millis;
 use lingua_core::{JobId, Moment, SessionId, SessionKey, TenantId};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::dispatch::Dispatcher;
-use crate::job::{Ended, Refusal};
+use crate::job::{Ended, Refusal, store_down};
+use crate::jobs::Dispatcher;
 use crate::shared::Shared;
 use actor::Actor;
-use mail::{SaveOutcome, ToSession};
-use resuming::Resumed;
-use saving::Clocks;
-use seat::Seat;
-use words::{Line, NotOpened, Opening};
+use commands::SaveOutcome;
+use connection::{ClientConnection, NotOpened};
+use inbound::Opening;
+use open_job::Answer;
+use registry::Registration;
+use resume::Resumed;
+use saved_state::Clocks;
 
-pub use handle::Handle;
-
-/// For a session to take its client's new line. It takes mail whenever its line takes what it says,
-/// and a line that does not is given up within that time.
-const ATTACH: Duration = Duration::from_secs(5);
+pub use handle::SessionHandle;
 
 /// The service of sessions.
 pub struct Sessions {
@@ -72,7 +81,7 @@ pub struct Sessions {
 
 #[derive(Default)]
 struct Open {
-    sessions: HashMap<SessionKey, Arc<Handle>, foldhash::quality::RandomState>,
+    sessions: HashMap<SessionKey, Arc<SessionHandle>, foldhash::quality::RandomState>,
     tenants: HashMap<TenantId, usize>,
 }
 
@@ -87,33 +96,33 @@ impl Sessions {
         }
     }
 
-    /// Opens a session on this line, or gives the client back the one that it had.
+    /// Opens a session on this connection, or gives the client back the one that it had.
     pub async fn open(
         self: &Arc<Self>,
         opening: Opening,
-        line: Box<dyn Line>,
+        connection: Box<dyn ClientConnection>,
     ) -> Result<(), NotOpened> {
         let settings = match self.check(&opening) {
             Ok(settings) => settings,
             Err(refusal) => {
                 self.shared.metrics.opened("refused");
                 let quiet = opening.supports.existing && refusal.code == Code::Draining;
-                return Err(NotOpened { line, refusal, quiet });
+                return Err(NotOpened { connection, refusal, quiet });
             }
         };
         let token =
             opening.resume.as_ref().and_then(|resume| self.read_token(&opening, &resume.token));
-        let (line, opening, recovered) = match token {
+        let (connection, opening, recovered) = match token {
             None => {
                 let recovered = opening.resume.is_some().then_some(false);
-                (line, opening, recovered)
+                (connection, opening, recovered)
             }
-            Some(token) => match self.resume(token, opening, line, &settings).await {
+            Some(token) => match self.resume(token, opening, connection, &settings).await {
                 Resumed::Yes => {
                     self.shared.metrics.opened("resumed");
                     return Ok(());
                 }
-                Resumed::No(line, opening) => (line, *opening, Some(false)),
+                Resumed::No(connection, opening) => (connection, *opening, Some(false)),
             },
         };
         if recovered.is_some() {
@@ -122,12 +131,12 @@ impl Sessions {
         match self.begin(&opening, settings).await {
             Ok(actor) => {
                 self.shared.metrics.opened("new");
-                actor.begin(line, recovered);
+                actor.begin(connection, recovered);
                 Ok(())
             }
             Err(refusal) => {
                 self.shared.metrics.opened("refused");
-                Err(NotOpened { line, refusal, quiet: false })
+                Err(NotOpened { connection, refusal, quiet: false })
             }
         }
     }
@@ -146,7 +155,7 @@ impl Sessions {
             max_utterance: ms(timing.max_utterance_ms),
             max_utterance_bytes: self.shared.settings.max_audio_bytes,
             max_held_bytes: bounds.held_bytes,
-            max_open_utterances: bounds.open_utterances,
+            max_open_jobs: bounds.open_utterances,
             max_kept_endings: if opening.supports.resume { bounds.kept_endings } else { 0 },
             result_deadline: ms(timing.deadline_ms),
             resume_window: ms(if opening.supports.resume { timing.resume_window_ms } else { 0 }),
@@ -166,41 +175,41 @@ impl Sessions {
         let id = SessionId::new(format!("s-{:020x}", self.shared.chance.nonce() >> 48))
             .expect("hexadecimal is within an id's letters");
         let key = SessionKey::new(opening.tenant.clone(), id);
-        // A place first: who is refused one leaves nothing in the store.
-        let seat = self.seat(&key, opening)?;
+        // Registered first: a session that is refused leaves nothing in the store.
+        let registration = self.register(&key, opening)?;
         let mut epoch = 1;
         if opening.supports.resume {
-            let (ttl, asking) = (self.owner_ttl(), seat.handle.ask());
+            let (ttl, claiming) = (self.owner_ttl(), registration.handle.begin_claim());
             let claim = self.shared.store.owners.claim(&key, &self.shared.instance, ttl).await;
-            epoch = claim.map_err(|error| Refusal::store_down(&error))?.epoch;
-            asking.got(epoch);
+            epoch = claim.map_err(|error| store_down(&error))?.epoch;
+            claiming.got(epoch);
         }
-        seat.handle.set_epoch(epoch);
-        let routes = Routes::one(opening.manner.route);
+        registration.handle.set_epoch(epoch);
+        let routes = opening.options.routes.clone();
         let seed = self.shared.secret.turn_seed(&key);
         let machine = Session::new(settings, epoch, routes, seed, self.now())
             .map_err(|error| Refusal::new(Code::InvalidMessage, error.to_string()))?;
         let trace_id = self.trace_id(opening);
         if opening.supports.resume {
             // Before the client has its token: from then on it may come back anywhere.
-            let state = saving::write(&machine.saved(), 0, &trace_id, &[], self.clocks());
+            let state = saved_state::write(&machine.saved(), 0, &trace_id, &[], self.clocks());
             let saved = Arc::clone(self).save(key.clone(), epoch, state).await;
             if saved != SaveOutcome::Done {
                 let lost = lingua_store::Error::Down("a new session was not saved".to_owned());
-                return Err(Refusal::store_down(&lost));
+                return Err(store_down(&lost));
             }
         }
-        Ok(self.actor(seat, machine, opening, trace_id))
+        Ok(self.actor(registration, machine, opening, trace_id))
     }
 
     fn actor(
         self: &Arc<Self>,
-        seat: Seat,
-        machine: Session<making::Answer>,
+        registration: Registration,
+        machine: Session<Answer>,
         opening: &Opening,
         trace_id: String,
     ) -> Actor {
-        Actor::new(Arc::clone(self), seat, machine, opening, trace_id)
+        Actor::new(Arc::clone(self), registration, machine, opening, trace_id)
     }
 
     fn trace_id(&self, opening: &Opening) -> String {
@@ -213,11 +222,7 @@ impl Sessions {
     pub(crate) fn tell_job(&self, key: &SessionKey, job: JobId, ended: Ended) -> Result<(), Ended> {
         let handle = self.open.lock().sessions.get(key).cloned();
         let Some(handle) = handle else { return Err(ended) };
-        let word = Box::new(ToSession::Ended(job, ended));
-        handle.letterbox.try_send(word).map_err(|back| match *back.into_inner() {
-            ToSession::Ended(_, ended) => ended,
-            _ => unreachable!("it is what was sent"),
-        })
+        handle.job_ended(job, ended)
     }
 
     /// Another instance has a session.
@@ -225,7 +230,7 @@ impl Sessions {
         let key = SessionKey::new(tenant, session);
         let handle = self.open.lock().sessions.get(&key).cloned();
         if let Some(handle) = handle.filter(|handle| !handle.is_ours(epoch)) {
-            let _ = handle.letterbox.try_send(Box::new(ToSession::Superseded));
+            handle.superseded();
         }
     }
 
@@ -243,16 +248,32 @@ impl Sessions {
     }
 
     /// The sessions of this instance.
-    pub fn all(&self) -> Vec<Arc<Handle>> {
+    pub fn all(&self) -> Vec<Arc<SessionHandle>> {
         self.open.lock().sessions.values().cloned().collect()
     }
 
-    /// So many behind `after`, by name, and how many there are in all.
-    pub fn page(&self, after: Option<&SessionId>, limit: usize) -> (Vec<Arc<Handle>>, usize) {
+    /// The sessions of this name, of whichever tenant.
+    pub fn named(&self, session: &SessionId, tenant: Option<&TenantId>) -> Vec<Arc<SessionHandle>> {
+        let is_it = |key: &SessionKey| {
+            key.session() == session && tenant.is_none_or(|tenant| key.tenant() == tenant)
+        };
+        let open = self.open.lock();
+        open.sessions.values().filter(|handle| is_it(&handle.key)).cloned().collect()
+    }
+
+    /// So many of those wanted behind `after`, by name, and how many are wanted in all.
+    pub fn page(
+        &self,
+        after: Option<&SessionId>,
+        limit: usize,
+        wanted: impl Fn(&SessionHandle) -> bool,
+    ) -> (Vec<Arc<SessionHandle>>, usize) {
         let mut page = self.all();
+        page.retain(|handle| wanted(handle));
         let total = page.len();
         page.retain(|handle| after.is_none_or(|after| handle.key.session() > after));
-        let order = |a: &Arc<Handle>, b: &Arc<Handle>| a.key.session().cmp(b.key.session());
+        let order =
+            |a: &Arc<SessionHandle>, b: &Arc<SessionHandle>| a.key.session().cmp(b.key.session());
         if page.len() > limit {
             page.select_nth_unstable_by(limit, order);
             page.truncate(limit);
@@ -280,9 +301,7 @@ impl Sessions {
         if !all.is_empty() {
             tracing::info!(sessions = all.len(), "asking clients to go elsewhere");
         }
-        let tell = |handle: Arc<Handle>| async move {
-            let _ = handle.letterbox.send_timeout(Box::new(ToSession::Drain), ATTACH).await;
-        };
+        let tell = |handle: Arc<SessionHandle>| async move { handle.drain().await };
         futures_util::stream::iter(all).for_each_concurrent(None, tell).await;
     }
 
@@ -293,7 +312,7 @@ impl Sessions {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         for handle in self.all() {
-            let _ = handle.letterbox.try_send(Box::new(ToSession::GiveUp));
+            handle.give_up();
         }
     }
 }

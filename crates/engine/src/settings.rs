@@ -2,18 +2,21 @@
 
 use std::collections::HashMap;
 
-use lingua_core::TenantId;
 use lingua_core::budget::Timing;
+use lingua_core::fleet::select::SelectPolicy;
+pub use lingua_core::link::BreakerPolicy;
 use lingua_core::link::SlowStart;
-use lingua_core::select::SelectPolicy;
+use lingua_core::{Region, TenantId};
 
 /// How one scheduler behaves. Correctness is not a setting.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     /// The spans that have relations to each other.
     pub timing: Timing,
     /// How far choosing a node goes.
     pub select: SelectPolicy,
+    /// Where this instance and its clients are.
+    pub region: Option<Region>,
     /// Spare the node of a session's last utterance while others are free.
     pub avoid_last: bool,
     /// Begin a second copy of a job that has no answer after so long; `None` never does.
@@ -57,7 +60,7 @@ pub struct Settings {
 }
 
 /// Jobs of other instances that are waited for, each once however many wait for it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WatchBounds {
     /// Of all tenants together.
     pub total: usize,
@@ -66,7 +69,7 @@ pub struct WatchBounds {
 }
 
 /// How much of what one node says reaches the store. Honest nodes stay far below.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NodeLimits {
     /// Registrations in a minute, and as many at once; more are refused.
     pub registrations_per_min: u32,
@@ -77,7 +80,7 @@ pub struct NodeLimits {
 }
 
 /// How many jobs are taken in, before there are more than can be served.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Admission {
     /// Open ones of this instance.
     pub jobs: usize,
@@ -89,19 +92,8 @@ pub struct Admission {
     pub shares: HashMap<TenantId, u32>,
 }
 
-/// When a failing node is left alone, and for how long.
-#[derive(Clone, Copy, Debug)]
-pub struct BreakerPolicy {
-    /// Failures in a row after which it is.
-    pub failures: u32,
-    /// The first pause.
-    pub first_pause_ms: u64,
-    /// Each pause is twice the one before, up to this.
-    pub longest_pause_ms: u64,
-}
-
 /// How many jobs may be in line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct WaitingBounds {
     /// For one pair: more could not be served within `queue_max_ms` by any fleet of that size.
     pub per_pair: usize,
@@ -110,7 +102,7 @@ pub struct WaitingBounds {
 }
 
 /// What happens when a node misses a model.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GapPolicy {
     /// How long the node is not asked for it again.
     pub remember_ms: u64,
@@ -123,7 +115,7 @@ pub struct GapPolicy {
 }
 
 /// How long and how much is remembered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Retention {
     /// For how long.
     pub keep_ms: u64,
@@ -134,7 +126,7 @@ pub struct Retention {
 }
 
 /// How many conversations, and how much of each.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SessionBounds {
     /// Of all tenants together, those whose client is away for a moment counted.
     pub total: usize,
@@ -142,9 +134,9 @@ pub struct SessionBounds {
     pub per_tenant: usize,
     /// Bytes of speech of one of them, not yet cut or with open jobs.
     pub held_bytes: usize,
-    /// Utterances of one of them whose endings are not told.
+    /// Jobs of one of them whose endings are not told; an utterance has one for each target.
     pub open_utterances: usize,
-    /// Endings of one of them that are kept in case its client did not see them.
+    /// Endings of one of them, for each target, that are kept in case its client did not see them.
     pub kept_endings: usize,
     /// Bytes of those.
     pub kept_bytes: usize,
@@ -169,6 +161,7 @@ impl Settings {
         Settings {
             timing: Timing::stable(),
             select: SelectPolicy::default(),
+            region: None,
             avoid_last: true,
             hedge_after_ms: None,
             default_max_slots: 4,

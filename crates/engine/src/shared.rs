@@ -8,13 +8,13 @@ use lingua_store::{Backend, Clock, Instance};
 use tokio::sync::mpsc;
 
 use crate::chance::Chance;
-use crate::cluster::Stray;
-use crate::cluster::post::Post;
+use crate::cluster::OrphanedOutcome;
+use crate::cluster::outbox::Outbox;
 use crate::fleet::FleetView;
+use crate::job_log::JobLog;
 use crate::metrics::Metrics;
 use crate::secret::Secret;
 use crate::settings::Settings;
-use crate::snapshot::failures::Failures;
 use crate::trace::{Context, Kind, Live, Tracer};
 
 /// What every service of one engine has in common.
@@ -26,14 +26,14 @@ pub(crate) struct Shared {
     pub clock: Clock,
     pub chance: Chance,
     pub secret: Secret,
-    pub fleet: FleetView,
+    pub fleet: Arc<FleetView>,
     pub metrics: Arc<Metrics>,
     /// The way to other instances.
-    pub post: Arc<Post>,
+    pub outbox: Arc<Outbox>,
     /// Where endings go that nobody here waits for.
-    pub strays: mpsc::Sender<Stray>,
-    /// Jobs that ended badly lately.
-    pub failures: Failures,
+    pub orphans: mpsc::Sender<OrphanedOutcome>,
+    /// Jobs that ended lately.
+    pub job_log: JobLog,
     /// Unset while nobody traces.
     pub tracer: OnceLock<Arc<Tracer>>,
 }

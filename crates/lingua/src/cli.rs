@@ -8,13 +8,13 @@ use lingua_server::{Command as Product, Serve};
 
 const COMPLETIONS: &str = "\
 Examples:
-  source <(lingua completions bash)                                      for this shell
+  source <(lingua completions bash)                                      the current shell only
   lingua completions bash > /usr/share/bash-completion/completions/lingua
   lingua completions zsh > ~/.zfunc/_lingua";
 
 /// The control plane of a real-time speech translation platform.
 ///
-/// Without a command it is `lingua serve`.
+/// Without a command it runs `lingua serve`.
 #[derive(Debug, Parser)]
 #[command(name = "lingua", version, max_term_width = 100, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
@@ -30,10 +30,10 @@ enum Command {
     #[command(flatten)]
     Product(Product),
 
-    /// Print what a shell needs to complete commands and options
+    /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS)]
     Completions {
-        /// The shell
+        /// Which shell
         shell: Shell,
     },
 
@@ -121,6 +121,8 @@ mod absent {
                 "resume",
                 "block",
                 "sessions",
+                "disconnect",
+                "jobs",
                 "job",
                 "cancel",
                 "explain",

@@ -9,8 +9,8 @@ use lingua_engine::Engine;
 use lingua_engine::chance::Chance;
 use lingua_engine::cluster::{JoinError, understands_all};
 use lingua_engine::secret::Secret;
-use lingua_store::memory::MemoryStore;
-use lingua_store::{Backend, Clock, Instance, redis};
+use lingua_store::open::MEMORY;
+use lingua_store::{Backend, Instance, Location, Options};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::net::TcpListener;
 
@@ -63,13 +63,13 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         if address.ip().is_unspecified() && advertise.is_none() && config.main.is_shared() {
             tracing::warn!(
                 advertised,
-                "other instances cannot reach this one there; say --advertise with a host and a port that they can"
+                "other instances cannot reach this address; set --advertise to a host and port that they can reach"
             );
         }
         if options.with_parent {
             end_with_stdin();
         }
-        if let Ok(marks) = engine.store().once.marks().await {
+        if let Ok(marks) = engine.store().revocations.list().await {
             gate.revoke(&marks, engine.now_ms() / 1_000);
         }
         let every = std::time::Duration::from_millis(config.identity.recheck_ms);
@@ -124,7 +124,7 @@ fn protect_secrets(config: &Config, options: &Serve) {
     crate::permissions::warn_of_open_files(config);
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
-        tracing::warn!(%error, "a crash may leave a dump of the memory, with tokens and speech");
+        tracing::warn!(%error, "core dumps could not be disabled: a crash may write tokens and audio to disk");
     }
 }
 
@@ -144,15 +144,15 @@ fn may_listen(config: &Config, gate: &Gate) -> Result<(), Failure> {
     let Some(beyond) = beyond.filter(|_| !config.main.insecure) else { return Ok(()) };
     let lacks = match (gate.is_open(), config.tls.cert_file.is_none()) {
         (true, true) => {
-            "nobody is asked who they are and nothing is encrypted: set identity.key_files, tls.cert_file and tls.key_file"
+            "there is neither authentication nor TLS: set identity.key_files, tls.cert_file and tls.key_file"
         }
-        (true, false) => "nobody is asked who they are: set identity.key_files",
-        (false, true) => "nothing is encrypted: set tls.cert_file and tls.key_file",
+        (true, false) => "there is no authentication: set identity.key_files",
+        (false, true) => "there is no TLS: set tls.cert_file and tls.key_file",
         (false, false) => return Ok(()),
     };
     Err(Failure::refused(format!(
-        "{beyond} can be reached from outside, and {lacks}; or listen on 127.0.0.1, or say --insecure \
-         if the network itself keeps strangers out"
+        "{beyond} is not a loopback address, and {lacks}; or listen on 127.0.0.1, or use --insecure \
+         on a private network"
     )))
 }
 
@@ -183,25 +183,22 @@ fn store_url(config: &Config) -> Result<String, Failure> {
 async fn open(config: &Config) -> Result<(Backend, Secret), Failure> {
     let url = store_url(config)?;
     may_reach(&url, config)?;
-    let place = match redis::Target::parse(&url) {
-        Ok(target) if target.is_loopback() => cluster_key::Store::Here,
-        Ok(target) => cluster_key::Store::Beyond(target.to_string()),
-        // Memory, or a URL that is told of when it is opened.
-        Err(_) => cluster_key::Store::Embedded,
+    let place = match Location::of(&url) {
+        Location::Process => cluster_key::Store::Embedded,
+        Location::Machine => cluster_key::Store::Here,
+        Location::Network { store, .. } => cluster_key::Store::Beyond(store),
     };
     let secret = cluster_key::read(config, &place, Chance).map_err(Failure::refused)?;
-    Ok((open_store(&url, redis::Options::default()).await?, secret))
+    Ok((open_store(&url, Options::default()).await?, secret))
 }
 
 /// Refuses a Redis beyond this machine to which everything would go in the clear.
 fn may_reach(url: &str, config: &Config) -> Result<(), Failure> {
-    // One that cannot be read is told of when it is opened.
-    match redis::Target::parse(url) {
-        Ok(target) if !target.tls && !target.is_loopback() && !config.main.store_plaintext => {
+    match Location::of(url) {
+        Location::Network { store, encrypted: false } if !config.main.store_plaintext => {
             Err(Failure::refused(format!(
-                "the store at {target} is beyond this machine, and nothing on the way to it is \
-                 encrypted: use its form with rediss, or set store_plaintext = true if the network \
-                 itself keeps strangers out"
+                "the store at {store} is on another machine and has no TLS: use rediss in its URL, or \
+                 set store_plaintext = true on a private network"
             )))
         }
         _ => Ok(()),
@@ -237,21 +234,18 @@ fn start_engine(store: Backend, config: &Config, secret: Secret) -> Engine {
             .expect("hexadecimal is within an id's letters"),
     };
     let instance = Instance { id, boot: chance.bits() };
-    Engine::start(store, instance, config.settings(), secret)
+    Engine::start(store, instance, config.engine.clone(), secret)
 }
 
 /// An engine on the embedded store, for a scheduler inside another program: quick rather than stable.
 pub async fn start_embedded() -> Result<Engine, Failure> {
-    let store = open_store("memory", redis::Options::default()).await?;
+    let store = open_store(MEMORY, Options::default()).await?;
     Ok(start_engine(store, &Config::preset(Profile::Fast), Secret::random(Chance)))
 }
 
-/// Opens a store by its URL. The only place that opens a backend.
-pub async fn open_store(url: &str, options: redis::Options) -> Result<Backend, Failure> {
-    match url {
-        "memory" => Ok(MemoryStore::open(Clock::system())),
-        url => Ok(redis::open(url, options).await?),
-    }
+/// Opens a store by its URL.
+pub async fn open_store(url: &str, options: Options) -> Result<Backend, Failure> {
+    Ok(lingua_store::open(url, options).await?)
 }
 
 /// The first line of a log that programs read; people have the greeting.
@@ -272,9 +266,9 @@ fn greet(
     store: &Backend,
 ) {
     let who = match (gate.is_open(), address.ip().is_loopback()) {
-        (false, _) => "tokens are asked for",
-        (true, true) => "this machine only, no token asked",
-        (true, false) => "INSECURE: no token asked",
+        (false, _) => "tokens required",
+        (true, true) => "this machine only, no authentication",
+        (true, false) => "INSECURE: no authentication",
     };
     let version = env!("CARGO_PKG_VERSION");
     let admin = admin.and_then(|socket| socket.local_addr().ok()).unwrap_or(address);

@@ -4,7 +4,7 @@ use crate::out::remark;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use lingua_store::redis::OpenError;
+use lingua_store::OpenError;
 
 use crate::telemetry::LogFormat;
 
@@ -20,7 +20,7 @@ pub use address::address;
 pub use audit::Audit;
 pub(crate) use audit::AuditCheck;
 pub use duration::{duration, ms, seconds};
-pub use operate::{Call, Explain, JobOf, NodeOrder, Nodes, Sessions};
+pub use operate::{Call, Explain, JobOf, Jobs, NodeOrder, Nodes, SessionOrder, Sessions};
 pub use serve::{ConfigPart, Serve};
 pub use token::Token;
 pub(crate) use token::{TokenInspect, TokenKey, TokenMint, TokenRevoke};
@@ -29,57 +29,61 @@ pub use trust::{Authority, socket_url};
 /// The commands of the scheduler itself; the laboratory's are in `lingua-tools`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the scheduler
+    /// Run the scheduler (the default command)
     Serve(Serve),
-    /// Look at the configuration
+    /// Validate and print the configuration
     Config {
-        /// What of it.
+        /// Which action.
         #[command(subcommand)]
         what: ConfigPart,
     },
-    /// Make, look at and revoke the tokens that people and nodes show
+    /// Create, inspect and revoke authentication tokens
     Token {
-        /// What of it.
+        /// Which action.
         #[command(subcommand)]
         what: Token,
     },
-    /// Check the log of who did what
+    /// Verify the audit log
     Audit {
-        /// What of it.
+        /// Which action.
         #[command(subcommand)]
         what: Audit,
     },
-    /// Ask a scheduler whether it is alive; exit code 0 if so
+    /// Check the health of a scheduler; exit code 0 if it is alive
     Probe(Probe),
-    /// List the nodes, or look at one: its state, why it gets no jobs, what would make it useful
+    /// List the nodes, or show one: its state, why it gets no jobs, what would make it useful
     Nodes(Nodes),
-    /// Drain a node: it finishes what it has and gets nothing new
+    /// Drain a node: it finishes its jobs and gets no new ones
     Drain(NodeOrder),
-    /// Let a drained or blocked node serve again
+    /// Return a drained or blocked node to service
     Resume(NodeOrder),
-    /// Shut a node out until it is resumed
+    /// Block a node: its connection is closed, and it cannot register until it is resumed
     Block(NodeOrder),
-    /// List the sessions of all instances: who speaks, not what is said
+    /// List the sessions of all instances, or show one
     Sessions(Sessions),
-    /// Look at a job: its state, its attempts and how it ended
+    /// Disconnect a session: its open jobs are cancelled, and its client is told not to reconnect
+    Disconnect(SessionOrder),
+    /// List the jobs of all instances: open ones, and those that ended within the last hour
+    Jobs(Jobs),
+    /// Show a job: its state, its attempts and how it ended
     Job(JobOf),
     /// Cancel a job
     Cancel(JobOf),
-    /// Explain where a job would go, or why nowhere
+    /// Explain how many nodes could take a job, and why the others could not
     Explain(Explain),
 }
 
 /// `lingua probe`.
 #[derive(Debug, Args)]
 pub struct Probe {
-    /// The scheduler
+    /// URL of the scheduler
     #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
     pub(crate) url: String,
 
     #[command(flatten)]
     pub(crate) authority: Authority,
 
-    /// Whether it takes work: not while it drains or its store is away
+    /// Check readiness instead: not ready while it drains or the store is unreachable
     #[arg(long)]
     pub(crate) ready: bool,
 }

@@ -1,6 +1,6 @@
 //! How the scheduler is set up: one file, the environment, the command line.
 //!
-//! - `options`: every option with its default, its bounds and its reason. All else follows from it:
+//! - `options`: every option with its help text, its bounds and its place, a file per section. All else follows:
 //!   the file that is read, the sample that is printed, the names in the environment.
 //! - `setting`: the kinds of values. `file`: TOML into values, each with its line.
 //! - `older`: a file of the older scheduler, which is not read. `check`: what must fit together. `print`: the sample, and what is in force.
@@ -106,9 +106,9 @@ pub(crate) struct Problems(pub(crate) Vec<String>);
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0[..] {
-            [one] => write!(f, "the configuration is refused: {one}"),
+            [one] => write!(f, "the configuration has an error: {one}"),
             several => {
-                write!(f, "the configuration is refused for {} reasons:", several.len())?;
+                write!(f, "the configuration has {} errors:", several.len())?;
                 several.iter().try_for_each(|one| write!(f, "\n  - {one}"))
             }
         }
@@ -201,8 +201,8 @@ pub(crate) fn environment_name(path: &str) -> String {
 fn stranger(name: &str) -> String {
     let names: Vec<String> = options::names().map(environment_name).collect();
     match nearest(name, names.iter().map(String::as_str)) {
-        Some(near) => format!("{name} is no option; {near} is"),
-        None => format!("{name} is no option"),
+        Some(near) => format!("{name} is not an option; did you mean {near}?"),
+        None => format!("{name} is not an option"),
     }
 }
 
@@ -235,7 +235,7 @@ pub(crate) fn run(what: &ConfigPart) -> Result<(), Failure> {
             }
             // Before a scheduler is told to read them again.
             Material::read(&loaded.config).map_err(Failure::refused)?;
-            let timing = loaded.config.timing();
+            let timing = loaded.config.engine.timing;
             say!(
                 "the configuration is fine: a job may take {} ms of its {} ms ({})",
                 timing.budget().total_ms(),

@@ -1,15 +1,20 @@
 //! Every route, on one screen. Handlers parse, call one service and render.
 
+mod accept;
 mod admin;
+mod all_jobs;
 mod asyncapi;
 mod audio;
 mod board;
 mod dashboard;
 mod bodies;
 mod body;
+mod compress;
+mod cors;
 mod dispatch;
 mod edge;
 mod error;
+mod everywhere;
 mod explain;
 pub(crate) mod guard;
 mod health;
@@ -20,7 +25,9 @@ mod nodes;
 mod openapi;
 mod owner;
 mod pages;
+mod paging;
 mod query;
+mod request_id;
 mod revocations;
 mod sessions;
 mod talk;
@@ -50,7 +57,7 @@ use nodes::{Endpoints, HttpNodes};
 fn routes() -> Vec<Route> {
     vec![
         post("/v1/dispatch/f2f", SESSION, dispatch::f2f),
-        get("/v1/job/{job_id}", READERS, jobs::view),
+        get("/v1/job/{job_id}", JOB_READERS, jobs::view),
         delete("/v1/job/{job_id}", CANCELLERS, jobs::cancel),
         post("/v1/audio", SESSION, audio::keep),
         get("/v1/audio/{ref}", SESSION, audio::fetch),
@@ -62,39 +69,54 @@ fn routes() -> Vec<Route> {
         post("/v1/job/ack", NODE, jobs::ack),
         post("/v1/job/done", NODE, jobs::done),
         post("/v1/job/fail", NODE, jobs::fail),
-        get("/api/v1/nodes", ADMIN, admin::nodes),
-        get("/api/v1/nodes/{id}", ADMIN, admin::node),
+        get("/api/v1/nodes", VIEWERS, admin::nodes),
+        get("/api/v1/nodes/{id}", VIEWERS, admin::node),
         post("/api/v1/nodes/{id}/drain", ADMIN, admin::drain),
         post("/api/v1/nodes/{id}/resume", ADMIN, admin::resume),
         post("/api/v1/nodes/{id}/block", ADMIN, admin::block),
-        get("/api/v1/revocations", ADMIN, revocations::list),
+        get("/api/v1/revocations", VIEWERS, revocations::list),
         post("/api/v1/revocations", ADMIN, revocations::revoke),
-        get("/api/v1/pools", ADMIN, admin::pools),
-        get("/api/v1/explain", ADMIN, explain::explain),
-        get("/api/v1/stats", ADMIN, board::stats),
-        get("/api/v1/history", ADMIN, board::history),
-        get("/api/v1/cluster", ADMIN, board::cluster),
-        get("/api/v1/sessions", ADMIN, sessions::sessions),
-        get("/api/v1/events", ADMIN, board::events),
+        get("/api/v1/pools", VIEWERS, admin::pools),
+        get("/api/v1/explain", VIEWERS, explain::explain),
+        get("/api/v1/stats", VIEWERS, board::stats),
+        get("/api/v1/history", VIEWERS, board::history),
+        get("/api/v1/cluster", VIEWERS, board::cluster),
+        get("/api/v1/nodes/{id}/history", VIEWERS, board::node_history),
+        get("/api/v1/jobs", VIEWERS, all_jobs::jobs),
+        get("/api/v1/jobs/{job_id}", VIEWERS, all_jobs::job),
+        post("/api/v1/jobs/{job_id}/cancel", ADMIN, all_jobs::cancel),
+        get("/api/v1/sessions", VIEWERS, sessions::sessions),
+        get("/api/v1/sessions/{id}", VIEWERS, sessions::session),
+        post("/api/v1/sessions/{id}/disconnect", ADMIN, sessions::disconnect),
+        get("/api/v1/events", VIEWERS, board::events),
         get("/health", Who::Everybody, health::health),
         get("/ready", Who::Everybody, health::ready),
-        get("/metrics", ADMIN, metrics::metrics),
+        get("/metrics", METRICS_READERS, metrics::metrics),
         get("/openapi.json", Who::Everybody, openapi::openapi),
         get("/asyncapi.json", Who::Everybody, asyncapi::asyncapi),
         get("/", Who::Everybody, dashboard::root),
-        get("/dashboard", Who::Everybody, dashboard::page),
-        get("/dashboard/{file}", Who::Everybody, dashboard::file),
+        get("/dashboard", Who::Everybody, |asked| dashboard::DASHBOARD.index(asked)),
+        get("/dashboard/{file}", Who::Everybody, |name, uri, asked| {
+            dashboard::DASHBOARD.file(name, uri, asked)
+        }),
         get("/cluster", Who::Everybody, dashboard::root),
         get("/models", Who::Everybody, dashboard::root),
         get("/languages", Who::Everybody, dashboard::root),
         get("/compute-power", Who::Everybody, dashboard::root),
-        get("/talk", Who::Everybody, talk::page),
-        get("/talk/{*file}", Who::Everybody, talk::file),
-        get("/node", Who::Everybody, owner::page),
-        get("/node/{file}", Who::Everybody, owner::file),
+        get("/talk", Who::Everybody, |asked| talk::TALK.index(asked)),
+        get("/talk/{*file}", Who::Everybody, |name, uri, asked| talk::TALK.file(name, uri, asked)),
+        get("/node", Who::Everybody, |asked| owner::NODE_PAGE.index(asked)),
+        get("/node/{file}", Who::Everybody, |name, uri, asked| {
+            owner::NODE_PAGE.file(name, uri, asked)
+        }),
         get("/internal/v1/bodies/{names}", Who::Peers, bodies::bodies),
         get("/internal/v1/sessions", Who::Peers, sessions::of_this_one),
-        get("/internal/v1/jobs/{job_id}", Who::Peers, jobs::of_this_one),
+        get("/internal/v1/sessions/{id}", Who::Peers, sessions::one_of_this_one),
+        post("/internal/v1/sessions/{id}/disconnect", Who::Peers, sessions::disconnect_of_this_one),
+        get("/internal/v1/jobs", Who::Peers, all_jobs::of_this_one),
+        get("/internal/v1/jobs/{job_id}", Who::Peers, all_jobs::one_of_this_one),
+        post("/internal/v1/jobs/{job_id}/cancel", Who::Peers, all_jobs::cancel_of_this_one),
+        get("/internal/v1/nodes/{id}/history", Who::Peers, board::node_history_of_this_one),
         get("/ws/node", Who::Socket(Role::Node), crate::ws::node),
         get("/ws/session", Who::Socket(Role::Session), crate::ws::session),
     ]
@@ -123,16 +145,12 @@ macro_rules! methods {
 methods!(get GET, post POST, delete DELETE);
 
 /// The calls by method and path, and who may make them; for manuals and tests.
-pub fn calls() -> Vec<(String, &'static str, &'static str)> {
+pub fn calls() -> Vec<(String, &'static str, String)> {
     let whose = |who| match who {
-        Who::Everybody => "everybody",
-        Who::These([Role::Admin]) => "admin",
-        Who::These([Role::Node]) => "node",
-        Who::These([Role::Session]) => "session",
-        Who::These(_) => "session or admin",
-        Who::Socket(Role::Node) => "node socket",
-        Who::Socket(_) => "session socket",
-        Who::Peers => "peers",
+        Who::Everybody => "everybody".to_owned(),
+        Who::These(roles) => guard::listed(roles),
+        Who::Socket(role) => format!("{} socket", role.as_str()),
+        Who::Peers => "peers".to_owned(),
     };
     routes().iter().map(|route| (route.method.to_string(), route.path, whose(route.who))).collect()
 }
@@ -187,8 +205,12 @@ fn is_probe(path: &str) -> bool {
 const SESSION: Who = Who::These(&[Role::Session]);
 const NODE: Who = Who::These(&[Role::Node]);
 const ADMIN: Who = Who::These(&[Role::Admin]);
-/// A tenant's jobs are also an administrator's to follow, without what was said.
-const READERS: Who = Who::These(&[Role::Session, Role::Admin]);
+/// Who reads how everything stands. What changes something is for [`ADMIN`].
+const VIEWERS: Who = Who::These(&[Role::Admin, Role::Viewer]);
+const METRICS_READERS: Who = Who::These(&[Role::Admin, Role::Viewer, Role::Metrics]);
+
+/// A tenant's jobs are also an operator's to follow, without what was said.
+const JOB_READERS: Who = Who::These(&[Role::Session, Role::Admin, Role::Viewer]);
 
 /// Who may give a tenant's jobs up; an administrator those of every tenant.
 const CANCELLERS: Who = Who::These(&[Role::Session, Role::Admin]);

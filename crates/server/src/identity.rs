@@ -1,6 +1,6 @@
 //! Who somebody is, by the token that they show; a node also by its certificate.
 //!
-//! - `keys`: the keys that tokens are signed with. `claims`: what a token says.
+//! - `keys`: the keys that tokens are signed with. `claims`: what a token says. `flaw`: why one is not good.
 //! - `gate`: whether it is good here and now. `sockets`: those who are inside, until it is not.
 //! - `subjects`: how much one of them may ask for. `browsers`: which web pages may call, and by which names.
 //! - `mint`: making tokens, for `lingua token`.
@@ -11,6 +11,7 @@
 
 mod keys;
 mod claims;
+mod flaw;
 mod gate;
 mod browsers;
 mod revocations;
@@ -18,10 +19,11 @@ mod sockets;
 mod subjects;
 mod mint;
 
+pub(crate) use browsers::other_site;
 pub(crate) use claims::{Credential, Role};
 pub(crate) use gate::{Gate, MAX_TOKEN_CHARS, Rules};
 pub(crate) use keys::Keys;
-pub(crate) use mint::{Wish, claims_of, make_key, mint};
+pub(crate) use mint::{Wish, claims_of, make_key, mint, warnings};
 pub(crate) use revocations::{follow_revocations, of_tokens};
 pub(crate) use sockets::Pass;
 pub(crate) use subjects::{Seat, Subjects};
@@ -50,8 +52,7 @@ pub(crate) enum Caller {
 }
 
 impl Caller {
-    /// Whose sessions, jobs and speech they may touch: a tenant's, or everybody's for an
-    /// administrator.
+    /// Whose sessions, jobs and speech they may touch; `None` for those who have no tenant.
     pub(crate) fn tenant(&self) -> Option<TenantId> {
         match self {
             Caller::Anyone => Some(default_tenant()),
@@ -64,9 +65,17 @@ impl Caller {
     pub(crate) fn may_see(&self, tenant: &TenantId) -> bool {
         match self {
             Caller::Anyone => *tenant == default_tenant(),
-            Caller::Known(credential) if credential.role == Role::Admin => true,
+            Caller::Known(credential) if credential.role.sees_all_tenants() => true,
             Caller::Known(credential) => credential.tenant.as_ref() == Some(tenant),
             Caller::Certified(_) => false,
+        }
+    }
+
+    /// Of their token, if they showed one.
+    pub(crate) fn role(&self) -> Option<Role> {
+        match self {
+            Caller::Known(credential) => Some(credential.role),
+            Caller::Anyone | Caller::Certified(_) => None,
         }
     }
 
@@ -75,11 +84,11 @@ impl Caller {
         matches!(self, Caller::Known(credential) if credential.role == Role::Admin)
     }
 
-    /// An administrator sees how a job went, and not what was said in it.
+    /// Who sees the jobs of all tenants sees how they went, and not what was said in them.
     pub(crate) fn may_read(&self) -> bool {
         match self {
             Caller::Anyone => true,
-            Caller::Known(credential) => credential.role != Role::Admin,
+            Caller::Known(credential) => !credential.role.sees_all_tenants(),
             Caller::Certified(_) => false,
         }
     }
@@ -115,10 +124,12 @@ impl Caller {
             {
                 Ok(())
             }
-            Caller::Known(_) => Err(Refusal::new(Code::Forbidden, "the token is another node's")),
+            Caller::Known(_) => {
+                Err(Refusal::new(Code::Forbidden, "the token belongs to another node"))
+            }
             Caller::Certified(own) if own.as_str() == node => Ok(()),
             Caller::Certified(_) => {
-                Err(Refusal::new(Code::Forbidden, "the certificate is another node's"))
+                Err(Refusal::new(Code::Forbidden, "the certificate belongs to another node"))
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`cli`] (what can be asked for), [`config`] (how it is set up), [`site`] (names of web pages and hosts), [`permissions`] (who can read its secrets), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`), [`cluster_key`] (what instances share),
 //! [`listener`] with its [`workers`] and the budget of what is [`unfinished`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
-//! [`otlp`], [`telemetry`], and the commands [`token`], [`probe`] and [`mod@operate`], which write with [`out`]. [`client`] is for programs that call a scheduler.
+//! [`otlp`], [`telemetry`], and the commands [`token`], [`probe`] and [`mod@operate`], which write with [`out`] and [`human`]. [`client`] is for programs that call a scheduler.
 //!
 //! It is a library, so that tests and the binary (`crates/lingua`) go through one door: [`serve`].
 
@@ -30,6 +30,7 @@ mod token;
 mod audit;
 mod probe;
 mod operate;
+mod human;
 pub mod out;
 pub mod client;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -82,6 +83,8 @@ fn operate(command: &Command) -> Result<(), Failure> {
         Command::Resume(options) => operate::order(options, "resume"),
         Command::Block(options) => operate::order(options, "block"),
         Command::Sessions(options) => operate::sessions(options),
+        Command::Disconnect(options) => operate::disconnect(options),
+        Command::Jobs(options) => operate::jobs(options),
         Command::Job(options) => operate::job(options),
         Command::Cancel(options) => operate::cancel(options),
         Command::Explain(options) => operate::explain(options),

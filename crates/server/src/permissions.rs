@@ -29,7 +29,7 @@ pub(crate) fn warn_if_open(what: &str, path: &Path) {
             option = what,
             file = %path.display(),
             mode = format!("{:o}", metadata.mode() & 0o777),
-            "everybody on this machine can read a secret; chmod o-rwx takes that away"
+            "other users can read this secret file; run chmod o-rwx on it"
         );
     }
 }

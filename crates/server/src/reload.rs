@@ -46,7 +46,7 @@ impl Reload {
     fn material(&self, config: &Config) -> Result<Option<Material>, String> {
         let material = Material::read(config)?;
         if self.tls.is_some() != material.is_some() {
-            return Err("whether TLS is spoken is decided at the start".to_owned());
+            return Err("turning TLS on or off takes a restart".to_owned());
         }
         // Worse than the one that is there.
         match material.as_ref().and_then(|material| material.is_out_of_date(now_s())) {
@@ -59,7 +59,7 @@ impl Reload {
         let loaded = self.asked.load(std::env::vars()).map_err(|problems| problems.to_string())?;
         let rules = Rules::read(&loaded.config)?;
         if self.gate.is_open() != rules.keys.is_empty() {
-            return Err("whether tokens are asked for is decided at the start".to_owned());
+            return Err("turning authentication on or off takes a restart".to_owned());
         }
         telemetry::set_level(&loaded.config.log.level)?;
         let material = self.material(&loaded.config)?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lingua_store::Clock;
 use tracing::{Level, Metadata};
-use tracing_subscriber::filter::{Directive, EnvFilter, FilterExt, LevelFilter, filter_fn};
+use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::layer::{Filter, Layered, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
@@ -31,22 +31,27 @@ const LOOK: Duration = Duration::from_secs(1);
 const OVER_ALL: &str = "LINGUA_LOG";
 
 /// How much is logged, while the process runs.
-static LEVEL: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
 /// From now on so much is logged, unless the environment says otherwise.
 pub(crate) fn set_level(level: &str) -> Result<(), String> {
-    let filter = EnvFilter::try_new(level).map_err(|error| format!("log.level: {error}"))?;
+    let filter = read_level(level).map_err(|error| format!("log.level: {error}"))?;
     if std::env::var_os(OVER_ALL).is_none()
         && let Some(handle) = LEVEL.get()
     {
-        handle.reload(filter.add_directive(told())).map_err(|error| error.to_string())?;
+        handle.reload(with_held_back(filter)).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
 /// Whether a level can be read.
 pub(crate) fn check_level(level: &str) -> Result<(), String> {
-    EnvFilter::try_new(level).map(|_| ()).map_err(|error| error.to_string())
+    read_level(level).map(|_| ())
+}
+
+/// Reads a level, or levels by target: `info`, `warn,lingua_engine=debug`.
+fn read_level(level: &str) -> Result<Targets, String> {
+    level.parse::<Targets>().map_err(|error| error.to_string())
 }
 
 /// The logs of this process.
@@ -55,8 +60,10 @@ pub(crate) struct Logs(Arc<Repeats>);
 /// Starts logging, as much as this unless `LINGUA_LOG` says otherwise. Results of commands go to
 /// standard output, logs never do.
 pub(crate) fn start(unless_said: &str, format: LogFormat) -> Logs {
-    let filter = EnvFilter::try_from_env(OVER_ALL).unwrap_or_else(|_| EnvFilter::new(unless_said));
-    let (filter, level) = reload::Layer::new(filter.add_directive(told()));
+    let from_environment = std::env::var(OVER_ALL).ok().and_then(|level| read_level(&level).ok());
+    let filter = from_environment.or_else(|| read_level(unless_said).ok());
+    let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+    let (filter, level) = reload::Layer::new(with_held_back(filter));
     // It is started once.
     let _ = LEVEL.set(level);
     let repeats = Arc::new(Repeats::new(Clock::system()));
@@ -94,9 +101,9 @@ impl Logs {
     }
 }
 
-/// Whatever else is filtered: what was held back was let through by the filter before.
-fn told() -> Directive {
-    format!("{HELD_TARGET}=trace").parse().unwrap_or_else(|_| LevelFilter::INFO.into())
+/// Whatever else is filtered: what was held back passed the filter before.
+fn with_held_back(filter: Targets) -> Targets {
+    filter.with_target(HELD_TARGET, LevelFilter::TRACE)
 }
 
 /// Libraries print whole messages at their lowest levels, and with them what people say and the tokens
@@ -106,7 +113,7 @@ fn is_fit(about: &Metadata<'_>) -> bool {
 }
 
 /// What `LINGUA_LOG` asks for.
-type Chosen = Layered<reload::Layer<EnvFilter, Registry>, Registry>;
+type Chosen = Layered<reload::Layer<Targets, Registry>, Registry>;
 
 fn human() -> impl Layer<Chosen> {
     let colours = std::io::stderr().is_terminal();
@@ -114,7 +121,11 @@ fn human() -> impl Layer<Chosen> {
 }
 
 /// Fields stand beside `timestamp`, `level`, `target` and `message`: they are dotted or plain words
-/// of our own, and none has one of these names.
+/// of our own, and none has one of these names. `span` is the request that a line is about.
 fn json() -> impl Layer<Chosen> {
-    tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(std::io::stderr)
+    tracing_subscriber::fmt::layer()
+        .json()
+        .flatten_event(true)
+        .with_span_list(false)
+        .with_writer(std::io::stderr)
 }

@@ -4,18 +4,20 @@ mod shown;
 
 use crate::out::say;
 use std::fs;
+use std::future::Future;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use lingua_http_client::{HttpClient, HttpReply};
 use lingua_store::Clock;
 use serde_json::{Value, json};
 
-use crate::cli::{Failure, Token, TokenInspect, TokenKey, TokenMint, TokenRevoke};
+use crate::cli::{Authority, Failure, Token, TokenInspect, TokenKey, TokenMint, TokenRevoke};
 use crate::config::Config;
-use crate::identity::{self, Gate, Role, Rules, Wish};
+use crate::identity::{self, Gate, Rules, Wish};
 use crate::tls::Connector;
 
 pub use shown::{Tokens, advice, token_of_environment, tokens_of_environment};
@@ -62,12 +64,9 @@ fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
 }
 
 fn mint(options: &TokenMint) -> Result<(), Failure> {
-    let defaults = Config::preset(Default::default()).identity;
-    let life_s = options.life_s.unwrap_or(match options.role {
-        Role::Session => defaults.session_life_s,
-        Role::Node => defaults.node_life_s,
-        Role::Admin => defaults.admin_life_s,
-    });
+    let defaults = Rules::read(&Config::preset(Default::default())).map_err(Failure::failed)?;
+    let usual_s = defaults.life_s(options.role);
+    let life_s = options.life_s.unwrap_or(usual_s);
     let tenants = (!options.tenants.is_empty()).then(|| options.tenants.iter().cloned().collect());
     let wish = Wish {
         role: options.role,
@@ -81,7 +80,11 @@ fn mint(options: &TokenMint) -> Result<(), Failure> {
         life_s,
     };
     crate::permissions::warn_if_open("--key", &options.key);
-    say!("{}", identity::mint(&options.key, wish).map_err(Failure::failed)?);
+    let token = identity::mint(&options.key, wish).map_err(Failure::failed)?;
+    for warning in identity::warnings(options.role, life_s, usual_s) {
+        tracing::warn!("{warning}");
+    }
+    say!("{token}");
     Ok(())
 }
 
@@ -90,18 +93,110 @@ fn inspect(options: &TokenInspect) -> Result<(), Failure> {
     let token = read_token()?;
     let claims = identity::claims_of(&token).ok_or_else(|| Failure::failed("it is no token"))?;
     say!("{claims:#}");
-    let gate = Gate::new(Rules::read(&loaded.config).map_err(Failure::refused)?);
+    if let Some(url) = &options.url {
+        return inspect_at(url, options, &token, &claims);
+    }
+    let rules = Rules::read(&loaded.config).map_err(Failure::refused)?;
+    let gate = Gate::new(rules.clone());
     if gate.is_open() {
         say!("identity.key_files is empty: whether it is good was not checked");
         return Ok(());
     }
     match gate.caller(Some(&token), now_s()) {
         Ok(_) => {
-            say!("it is good, unless it was revoked");
+            say!("it is good, unless it was revoked; --url asks a scheduler");
             Ok(())
         }
-        Err(refusal) => Err(Failure::failed(refusal.detail)),
+        Err(refusal) => {
+            let hint = hint(refusal.reason, &claims, &rules, now_s());
+            Err(Failure::failed(format!("{}{hint}", refusal.detail)))
+        }
     }
+}
+
+/// What both sides say, where a token is refused for a difference between them.
+fn hint(reason: Option<&str>, claims: &Value, rules: &Rules, now_s: u64) -> String {
+    let at = |name: &str| claims[name].as_u64().unwrap_or_default();
+    match reason {
+        Some("unknown_key") => {
+            format!(
+                ": the token names {}, there are {}",
+                claims["kid"],
+                rules.keys.names().join(", ")
+            )
+        }
+        Some("other_audience") => {
+            format!(": the token says {}, the configuration {:?}", claims["aud"], rules.audience)
+        }
+        Some("other_issuer") => {
+            format!(": the token says {}, the configuration {:?}", claims["iss"], rules.issuer)
+        }
+        Some("lives_too_long") => {
+            format!(": the token lives {} s", at("exp").saturating_sub(at("nbf")))
+        }
+        Some("expired") => format!(" {} s ago", now_s.saturating_sub(at("exp"))),
+        Some("not_yet") => format!(", but in {} s", at("nbf").saturating_sub(now_s)),
+        _ => String::new(),
+    }
+}
+
+/// Shows the token to a scheduler, with a call of its role that changes nothing.
+fn inspect_at(
+    url: &str,
+    options: &TokenInspect,
+    token: &str,
+    claims: &Value,
+) -> Result<(), Failure> {
+    let path = match claims["role"].as_str() {
+        Some("session") => "/v1/languages".to_owned(),
+        Some("node") => format!("/v1/node/{}", claims["sub"].as_str().unwrap_or_default()),
+        Some("metrics") => "/metrics".to_owned(),
+        _ => "/api/v1/revocations".to_owned(),
+    };
+    let answer =
+        ask(url, &options.authority, Some(token), |client| async move { client.get(&path).await })?;
+    match answer.status {
+        401 | 403 => Err(Failure::failed(format!("the scheduler refuses it: {}", detail(&answer)))),
+        // A node that it does not know yet, a call that it has no time for: the token was good.
+        200..500 => {
+            say!("the scheduler at {url} takes it");
+            Ok(())
+        }
+        status => {
+            Err(Failure::failed(format!("the scheduler answers {status}: {}", detail(&answer))))
+        }
+    }
+}
+
+/// One call of a scheduler.
+fn ask<F>(
+    url: &str,
+    authority: &Authority,
+    token: Option<&str>,
+    call: impl FnOnce(HttpClient<Connector>) -> F,
+) -> Result<HttpReply, Failure>
+where
+    F: Future<Output = anyhow::Result<HttpReply>>,
+{
+    let connector = Connector::new(authority.trust(url)?, CONNECT);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the runtime does not start")?;
+    let answer = runtime.block_on(async {
+        let mut client = HttpClient::with(connector, url);
+        if let Some(token) = token {
+            client = client.bearer(token)?;
+        }
+        call(client).await
+    })?;
+    Ok(answer)
+}
+
+/// Why it was refused.
+fn detail(answer: &HttpReply) -> String {
+    let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    said["detail"].as_str().unwrap_or("it gave no reason").to_owned()
 }
 
 fn revoke(options: &TokenRevoke) -> Result<(), Failure> {
@@ -115,16 +210,7 @@ fn revoke(options: &TokenRevoke) -> Result<(), Failure> {
         }
     };
     let shown = token_of_environment()?;
-    let connector = Connector::new(options.authority.trust(&options.url)?, CONNECT);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
-    let answer = runtime.block_on(async {
-        let mut client = lingua_http_client::HttpClient::with(connector, &options.url);
-        if let Some(token) = shown {
-            client = client.bearer(&token)?;
-        }
+    let answer = ask(&options.url, &options.authority, shown.as_deref(), |client| async move {
         client.post("/api/v1/revocations", &body).await
     })?;
     match answer.status {
@@ -138,11 +224,7 @@ fn revoke(options: &TokenRevoke) -> Result<(), Failure> {
             }
             Ok(())
         }
-        _ => {
-            let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-            let why = said["detail"].as_str().unwrap_or("it gave no reason").to_owned();
-            Err(Failure::failed(format!("the scheduler refused it: {why}")))
-        }
+        _ => Err(Failure::failed(format!("the scheduler refused it: {}", detail(&answer)))),
     }
 }
 

@@ -1,17 +1,9 @@
-//! What is said through the doors: parsed once at the edge into the engine's words, rendered once.
+//! What is said through the doors, between the messages of [`lingua_protocol`] and the engine's own words.
 //!
-//! - [`json`] and [`fields`]: how messages are read, checked and written. [`message`]: those that go
-//!   out, as types.
-//! - [`capability`]: what a node says it can do, over either door.
 //! - [`http`]: the bodies of the HTTP door.
-//! - [`node`]: the messages of the node socket. [`session`]: those of the session socket.
-//! - [`asyncapi`]: the description of both sockets, of what is [`described`].
+//! - [`node`]: what nodes are told. [`session`]: what clients say and are told.
+//! - [`asyncapi`]: the description of both sockets.
 
-pub(crate) mod json;
-pub(crate) mod fields;
-pub(crate) mod message;
-pub(crate) mod described;
-pub(crate) mod capability;
 pub(crate) mod http;
 pub(crate) mod node;
 pub(crate) mod session;

@@ -19,13 +19,12 @@ use std::sync::Arc;
 
 use axum::extract::{Extension, State};
 use axum::response::Response;
-use lingua_core::outcome::Code;
 use lingua_engine::Engine;
 use lingua_engine::job::Refusal;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use crate::audit::Outcome;
-use crate::http::guard::Shown;
+use crate::http::guard::{Shown, other_role};
 use crate::identity::{Caller, Gate, Pass, Role, Seat};
 use crate::listener::Peer;
 use inbound::Inbound;
@@ -124,10 +123,7 @@ impl Visitor {
 
     fn may_be(&self, role: Role) -> Result<(), Refusal> {
         match self.pass.caller() {
-            Caller::Known(known) if known.role != role => {
-                let detail = format!("this is for tokens of the role {}", role.as_str());
-                Err(Refusal::new(Code::Forbidden, detail).because("other_role"))
-            }
+            Caller::Known(known) if known.role != role => Err(other_role(&[role], known.role)),
             _ => Ok(()),
         }
     }

@@ -1,4 +1,4 @@
-//! The six traits together, as an engine holds them.
+//! All traits together, as an engine holds them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,29 +7,57 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::bus::InstanceBus;
+use crate::bus::Inboxes;
+#[cfg(feature = "redis")]
 use crate::error::Error;
-use crate::jobs::JobBook;
-use crate::nodes::NodeDirectory;
-use crate::once::OnceWindow;
-use crate::owners::OwnerTable;
-use crate::slots::SlotLedger;
+use crate::history::History;
+use crate::jobs::{JobDeadlines, JobRecords};
+use crate::leaders::Leaders;
+use crate::nodes::{NodeFeed, NodeOrders, NodeRecords};
+use crate::owners::SessionOwners;
+use crate::presence::Presence;
+use crate::rates::RateLimits;
+use crate::requests::RequestIds;
+use crate::revocations::Revocations;
+use crate::slots::SlotLeases;
+use crate::snapshots::Snapshots;
+use crate::turns::TurnBindings;
 
 /// One store with all it can do. Cheap to clone.
 #[derive(Clone)]
 pub struct Backend {
-    /// Who is there and what they can do.
-    pub nodes: Arc<dyn NodeDirectory>,
-    /// Who holds which slot until when.
-    pub slots: Arc<dyn SlotLedger>,
-    /// Which attempt of a job counts.
-    pub jobs: Arc<dyn JobBook>,
-    /// Who speaks for a session or a task.
-    pub owners: Arc<dyn OwnerTable>,
-    /// How one instance tells another.
-    pub bus: Arc<dyn InstanceBus>,
-    /// What happens once per window.
-    pub once: Arc<dyn OnceWindow>,
+    /// Node records.
+    pub nodes: Arc<dyn NodeRecords>,
+    /// How instances learn of node records.
+    pub feed: Arc<dyn NodeFeed>,
+    /// What administrators want of nodes.
+    pub orders: Arc<dyn NodeOrders>,
+    /// Slot leases of nodes.
+    pub slots: Arc<dyn SlotLeases>,
+    /// Job records.
+    pub jobs: Arc<dyn JobRecords>,
+    /// Deadlines of jobs that any instance looks after.
+    pub deadlines: Arc<dyn JobDeadlines>,
+    /// Request ids of HTTP callers.
+    pub requests: Arc<dyn RequestIds>,
+    /// Nodes of turns.
+    pub turns: Arc<dyn TurnBindings>,
+    /// Session owners.
+    pub owners: Arc<dyn SessionOwners>,
+    /// Leaders of tasks.
+    pub leaders: Arc<dyn Leaders>,
+    /// Parts of the snapshot, and the published whole.
+    pub snapshots: Arc<dyn Snapshots>,
+    /// Which instances are alive.
+    pub presence: Arc<dyn Presence>,
+    /// Messages between instances.
+    pub bus: Arc<dyn Inboxes>,
+    /// Windows and rate limits.
+    pub rates: Arc<dyn RateLimits>,
+    /// The revocation list.
+    pub revocations: Arc<dyn Revocations>,
+    /// What charts show of the past.
+    pub history: Arc<dyn History>,
     /// Whether the store answers; changes are seen at once.
     pub status: watch::Receiver<Status>,
     /// How its line does.
@@ -76,7 +104,7 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// The kinds of calls without an answer, as [`Error`] has them.
+    /// The kinds of calls without an answer, as [`crate::Error`] has them.
     pub const KINDS: [&str; 3] = ["down", "unknown", "refused"];
 
     /// How long the last look at the store took, or how long its answer was waited for in vain.
@@ -89,11 +117,13 @@ impl Pulse {
         std::array::from_fn(|kind| self.errors[kind].load(Ordering::Relaxed))
     }
 
+    #[cfg(feature = "redis")]
     pub(crate) fn looked(&self, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.ping_us.store(us, Ordering::Relaxed);
     }
 
+    #[cfg(feature = "redis")]
     pub(crate) fn failed(&self, error: Error) -> Error {
         let kind = match &error {
             Error::Down(_) => 0,
@@ -104,5 +134,29 @@ impl Pulse {
         };
         self.errors[kind].fetch_add(1, Ordering::Relaxed);
         error
+    }
+}
+
+/// How long the store may take for what.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Until a connection stands.
+    pub connect_timeout: Duration,
+    /// Until a step is answered; then its outcome is unknown.
+    pub response_timeout: Duration,
+    /// Between two looks whether the store still answers.
+    pub ping_interval: Duration,
+    /// Steps on their way at the same time, per server; more wait their turn.
+    pub max_in_flight: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            connect_timeout: Duration::from_millis(800),
+            response_timeout: Duration::from_millis(500),
+            ping_interval: Duration::from_millis(250),
+            max_in_flight: 1024,
+        }
     }
 }

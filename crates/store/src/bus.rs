@@ -1,11 +1,11 @@
-//! How one instance tells another.
+//! Messages from one instance to another.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::Instant;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::instance::Instance;
 
 /// Envelopes that one inbox holds before the sender is refused.
@@ -14,36 +14,23 @@ pub const INBOX_CAPACITY: usize = 10_000;
 /// Bytes of one envelope's body: control messages only, audio never goes through the store.
 pub const MAX_ENVELOPE_BYTES: usize = 256 * 1024;
 
-/// Bytes of what one instance says of itself for the snapshot.
-pub const MAX_PART_BYTES: usize = 64 * 1024;
-
 /// Envelopes handed out by one call.
 pub const RECEIVE_BATCH: usize = 256;
 
-/// An inbox per life of an instance. An envelope is kept until the receiver acknowledges it or its
-/// time is over; the same id is delivered once. What is sent is delivered in the order of sending.
+/// One inbox for each life of an instance. An envelope is kept until the receiver acknowledges it or its time is
+/// over; the same id is delivered once. Envelopes are delivered in the order of sending.
 #[async_trait]
-pub trait InstanceBus: Send + Sync {
-    /// Says for `ttl` that this instance is alive and where. Refused while another life of the same
-    /// name is: two processes must not share a name.
-    async fn announce(&self, me: &Instance, address: &str, ttl: Duration) -> Result<Announce>;
-
-    /// Says that this instance is gone. What is left in its inbox waits for an heir.
-    async fn withdraw(&self, me: &Instance) -> Result<()>;
-
-    /// Who is alive.
-    async fn peers(&self) -> Result<Vec<Peer>>;
-
+pub trait Inboxes: Send + Sync {
     /// Puts an envelope into the inbox of exactly this life of an instance, or says at once why not.
     /// Sending the same envelope again is sending it once.
     async fn send(&self, to: &Instance, envelope: &Envelope) -> Result<Posting>;
 
     /// Envelopes that came since the last call, waiting up to `wait` for the first. Those whose time
     /// is over are left out and removed. Unacknowledged ones come again only to an heir or after
-    /// [`InstanceBus::rewind`].
+    /// [`Inboxes::rewind`].
     async fn receive(&self, me: &Instance, wait: Duration) -> Result<Vec<Delivery>>;
 
-    /// Lets the next [`InstanceBus::receive`] begin with the oldest unacknowledged envelope: for a
+    /// Lets the next [`Inboxes::receive`] begin with the oldest unacknowledged envelope: for a
     /// receiver that may have lost a reply.
     async fn rewind(&self, me: &Instance);
 
@@ -53,35 +40,12 @@ pub trait InstanceBus: Send + Sync {
     /// Envelopes in an inbox, those that were handed out and not acknowledged counted.
     async fn depth(&self, inbox: &Instance) -> Result<usize>;
 
-    /// Keeps for `ttl` what an instance says of itself; what it said before is replaced.
-    async fn post_part(&self, me: &Instance, part: &[u8], ttl: Duration) -> Result<()>;
-
-    /// What every instance said of itself, as far as its time is not over.
-    async fn parts(&self) -> Result<Vec<Vec<u8>>>;
-
     /// Inboxes whose instance is no longer alive.
     async fn orphans(&self) -> Result<Vec<Instance>>;
 
     /// Takes over the inbox of a dead instance for `ttl`: at most one heir at a time, and none while
     /// the instance lives. Removes the inbox when nothing is left in it.
     async fn inherit(&self, dead: &Instance, heir: &Instance, ttl: Duration) -> Result<Inherit>;
-}
-
-/// Refuses a part that is too large.
-pub(crate) fn check_part(part: &[u8]) -> Result<()> {
-    if part.len() > MAX_PART_BYTES {
-        return Err(Error::Invalid("a part of the snapshot has at most 64 KiB"));
-    }
-    Ok(())
-}
-
-/// Refuses an address that is empty, longer than 256 characters or not printable.
-pub(crate) fn check_address(address: &str) -> Result<()> {
-    let printable = address.chars().all(|c| c.is_ascii_graphic());
-    if address.is_empty() || address.len() > 256 || !printable {
-        return Err(Error::Invalid("an address is 1 to 256 printable ASCII characters"));
-    }
-    Ok(())
 }
 
 /// What goes from one instance to another.
@@ -116,29 +80,6 @@ pub struct Delivery {
 /// A place in an inbox.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EntryId(pub(crate) String);
-
-/// What became of an announcement.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Announce {
-    /// Known to all for the time asked.
-    Announced,
-    /// The name is taken by a living process.
-    Taken {
-        /// Where it is.
-        address: String,
-        /// How long its word still holds.
-        lasting: Duration,
-    },
-}
-
-/// A living instance.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Peer {
-    /// Who.
-    pub instance: Instance,
-    /// Where.
-    pub address: String,
-}
 
 /// What became of an envelope.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

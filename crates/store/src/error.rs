@@ -61,3 +61,81 @@ pub fn checked_ms(duration: Duration) -> Result<u64> {
         _ => Err(Error::Invalid("a lease, deadline or window lasts from 1 ms to 7 days")),
     }
 }
+
+/// The layout that we write: readers of the same major version understand it.
+pub(crate) const SCHEMA: &str = "1.0";
+
+/// Why a store cannot be used. Each is one sentence that says what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// The URL is not one.
+    #[error("the store URL is wrong: {0}")]
+    Url(String),
+    /// Nobody answers.
+    #[error(
+        "the store at {store} cannot be reached: {why}; start it, or check the address, the network and the firewall"
+    )]
+    Unreachable {
+        /// Where.
+        store: String,
+        /// What was seen.
+        why: String,
+    },
+    /// Wrong user or password, or the user may not do what we need.
+    #[error(
+        "the store at {store} does not let us in: {why}; check user and password in the URL and the user's rights"
+    )]
+    Denied {
+        /// Where.
+        store: String,
+        /// What it said.
+        why: String,
+    },
+    /// An old server.
+    #[error("the server at {store} is Redis {found}, but scripts need at least 6.2; upgrade it")]
+    TooOld {
+        /// Where.
+        store: String,
+        /// Its version.
+        found: String,
+    },
+    /// A replica, which would refuse every write.
+    #[error(
+        "the server at {store} is a replica; give the address of the primary, or use redis+sentinel://"
+    )]
+    Replica {
+        /// Where.
+        store: String,
+    },
+    /// It may throw leases away when memory gets short.
+    #[error(
+        "the server at {store} evicts keys (maxmemory-policy {policy}), which would lose leases; set it to noeviction with: CONFIG SET maxmemory-policy noeviction"
+    )]
+    Evicts {
+        /// Where.
+        store: String,
+        /// Its policy.
+        policy: String,
+    },
+    /// Another layout.
+    #[error(
+        "the store at {store} holds data of schema {found}, and this version reads {SCHEMA}; use another database or the matching version of the scheduler"
+    )]
+    Schema {
+        /// Where.
+        store: String,
+        /// The schema found.
+        found: String,
+    },
+}
+
+impl OpenError {
+    /// The process's exit code: 2 usage, 69 out of reach, 78 refused.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            OpenError::Url(_) => 2,
+            OpenError::Unreachable { .. } | OpenError::Denied { .. } => 69,
+            _ => 78,
+        }
+    }
+}

@@ -5,20 +5,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::join;
 use lingua_core::job::JobState;
-use lingua_core::{JobId, LeaseToken, Moment, NodeId, RequestId, SessionKey, TenantId, TurnId};
+use lingua_core::{JobId, LeaseToken, Moment, NodeId, SessionKey};
 
 use crate::error::{Error, Result};
-use crate::slots::{HeldSlot, Reserve, SlotLedger, Wish};
+use crate::slots::{HeldSlot, Reserve, SlotLeases, Wish};
 
-/// The book of jobs. A record changes only forward and only by the current assignment or the job's
-/// owner; terminal states absorb. Every method is atomic per job and safe to repeat.
+/// Job records. A record changes only forward and only by the current assignment or the job's owner;
+/// terminal states absorb. Every method is atomic per job and safe to repeat.
 #[async_trait]
-pub trait JobBook: Send + Sync {
+pub trait JobRecords: Send + Sync {
     /// Writes the job down unless it is there. If it belongs to a session's epoch, only while no
     /// higher epoch of that session is known. The deadline is set on the store's clock.
     ///
     /// The first assignment may go along before its slot is granted: the record then says what is
-    /// about to be sent, and an attempt that is never granted is followed by [`JobBook::assign`].
+    /// about to be sent, and an attempt that is never granted is followed by [`JobRecords::assign`].
     async fn create(&self, job: &NewJob<'_>) -> Result<Create>;
 
     /// Makes `assignment` the current one: its attempt must be above every earlier one and within
@@ -33,26 +33,26 @@ pub trait JobBook: Send + Sync {
     /// Ends the job. Exactly one caller is told [`Finish::Finished`], on any instance.
     async fn finish(&self, job: &JobId, by: &EndedBy, ending: &Ending) -> Result<Finish>;
 
-    /// [`JobBook::create`] and [`SlotLedger::reserve`] together: the two steps with which a job begins.
+    /// [`JobRecords::create`] and [`SlotLeases::reserve`] together: the two steps with which a job begins.
     /// Each has the answer that it would have by itself. A store that has both at one place may do
     /// them in one step.
     async fn begin(
         &self,
         job: &NewJob<'_>,
-        slots: &dyn SlotLedger,
+        slots: &dyn SlotLeases,
         wish: &Wish<'_>,
     ) -> (Result<Create>, Result<Reserve>) {
         join(self.create(job), slots.reserve(wish)).await
     }
 
-    /// [`JobBook::finish`] and the release of the attempt's slot together, with which a job ends. Each
+    /// [`JobRecords::finish`] and the release of the attempt's slot together, with which a job ends. Each
     /// has the answer that it would have by itself.
     async fn end(
         &self,
         job: &JobId,
         by: &EndedBy,
         ending: &Ending,
-        slots: &dyn SlotLedger,
+        slots: &dyn SlotLeases,
         slot: &HeldSlot<'_>,
     ) -> (Result<Finish>, Result<()>) {
         join(self.finish(job, by, ending), slot.give_back(slots)).await
@@ -60,9 +60,13 @@ pub trait JobBook: Send + Sync {
 
     /// The record, until it is forgotten some time after its deadline.
     async fn get(&self, job: &JobId) -> Result<Option<JobRecord>>;
+}
 
+/// Deadlines of jobs that any instance looks after, because no session actor does.
+#[async_trait]
+pub trait JobDeadlines: Send + Sync {
     /// Has any instance look after the job's deadline: for jobs without a session actor. The engine
-    /// calls it once such a job has been open for 100 ms, not before [`JobBook::create`]: most jobs
+    /// calls it once such a job has been open for 100 ms, not before [`JobRecords::create`]: most jobs
     /// are over by then. One whose instance dies sooner has no watcher and stays open until its
     /// record is forgotten.
     async fn watch(&self, job: &JobId, deadline_in: Duration) -> Result<()>;
@@ -71,38 +75,8 @@ pub trait JobBook: Send + Sync {
     async fn unwatch(&self, job: &JobId) -> Result<()>;
 
     /// Watched jobs whose deadline passed, oldest first within a shard, about `limit` of them. Every
-    /// caller gets them until they are unwatched; [`JobBook::finish`] decides who acts.
+    /// caller gets them until they are unwatched; [`JobRecords::finish`] decides who acts.
     async fn due(&self, limit: usize) -> Result<Vec<JobId>>;
-
-    /// Binds a request's id to a job for `keep_for`, or says which job it is bound to.
-    async fn claim_request(
-        &self,
-        tenant: &TenantId,
-        request: &RequestId,
-        job: &JobId,
-        keep_for: Duration,
-    ) -> Result<JobId>;
-
-    /// Frees a request's id that is bound to this job, because nothing came of it. Bound to another job
-    /// it stays as it is.
-    async fn release_request(
-        &self,
-        tenant: &TenantId,
-        request: &RequestId,
-        job: &JobId,
-    ) -> Result<()>;
-
-    /// Binds a turn to a node, softly: for `lease`, over any earlier binding.
-    async fn bind_turn(
-        &self,
-        session: &SessionKey,
-        turn: &TurnId,
-        node: &NodeId,
-        lease: Duration,
-    ) -> Result<()>;
-
-    /// The node that a turn is bound to. Whether it is able and free is another question.
-    async fn turn_node(&self, session: &SessionKey, turn: &TurnId) -> Result<Option<NodeId>>;
 }
 
 /// A job to write down.

@@ -1,14 +1,16 @@
 //! Where the scheduler keeps what must outlive a process or be agreed between several.
 //!
-//! Six small traits, each with what an implementer owes; two backends, `memory` and `redis`, that
-//! give the same answers. In reading order:
+//! Small traits, each named by what it keeps and with what an implementer owes. Two backends, `memory` and `redis`
+//! (a feature), give the same answers. In reading order:
 //!
 //! - [`error`], [`clock`], [`instance`], [`backend`]: what can go wrong, whose time it is, who asks, and
-//!   the six together.
-//! - [`nodes`]: who is there and what they can do. [`slots`]: who holds which slot until when.
-//! - [`jobs`]: which attempt of a job counts. [`owners`]: who speaks for a session or a task.
-//! - [`bus`]: how one instance tells another. [`once`]: what happens once per window.
-//! - [`memory`]: one process, no server. [`redis`]: standalone, Sentinel or Cluster.
+//!   all traits together.
+//! - [`nodes`]: node records, their feed, and administrators' orders. [`slots`]: slot leases.
+//! - [`jobs`]: job records and deadlines. [`requests`]: request ids. [`turns`]: nodes of turns.
+//! - [`owners`]: session owners. [`leaders`]: leaders of tasks. [`snapshots`]: the snapshot of all instances.
+//! - [`presence`]: which instances are alive. [`bus`]: messages between them.
+//! - [`rates`]: windows and rate limits. [`revocations`]: the revocation list. [`history`]: series of points for charts.
+//! - [`memory`]: one process, no server. `redis`: standalone, Sentinel or Cluster. [`mod@open`]: either by its URL.
 //!
 //! Every method may be called again with the same arguments: the second time changes nothing and
 //! says so. [`Error::Unknown`] means the step may or may not have happened; calling again tells.
@@ -20,16 +22,27 @@ pub mod backend;
 pub mod nodes;
 pub mod slots;
 pub mod jobs;
+pub mod requests;
+pub mod turns;
 pub mod owners;
+pub mod leaders;
+pub mod snapshots;
+pub mod presence;
 pub mod bus;
-pub mod once;
+pub mod rates;
+pub mod revocations;
+pub mod history;
 pub mod memory;
+#[cfg(feature = "redis")]
 pub mod redis;
-#[cfg(any(test, feature = "fuzzing"))]
+pub mod open;
+#[cfg(all(feature = "redis", any(test, feature = "fuzzing")))]
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use backend::{Backend, Pulse, Status};
+pub use backend::{Backend, Options, Pulse, Status};
 pub use clock::Clock;
-pub use error::{Error, Result};
+pub use error::{Error, OpenError, Result};
+pub use history::History;
 pub use instance::Instance;
+pub use open::{Location, open};

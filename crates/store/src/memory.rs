@@ -6,7 +6,9 @@
 //! that are over.
 //!
 //! - `nodes` with its `feed`, and `slots` in the same shards: a grant sees the record it is for.
-//! - `jobs`, `owners`, `bus`, `once`: one file per trait.
+//! - `bus` holds presence too: that an instance lives and what is in its inbox belong together.
+//! - `jobs`, `deadlines`, `requests`, `turns`, `owners`, `leaders`, `snapshots`, `rates`, `revocations`,
+//!   `history`: one file per trait.
 //! - `expiring` on a `slab`, `prehashed`, `sharded`, `waiting`: what they are made of.
 
 use std::sync::Arc;
@@ -18,16 +20,23 @@ use crate::backend::{Backend, Status};
 use crate::clock::Clock;
 
 mod bus;
+mod deadlines;
 mod expiring;
 mod feed;
+mod history;
 mod jobs;
+mod leaders;
 mod nodes;
-mod once;
 mod owners;
 mod prehashed;
+mod rates;
+mod requests;
+mod revocations;
 mod sharded;
 mod slab;
 mod slots;
+mod snapshots;
+mod turns;
 mod waiting;
 
 /// All that one process keeps. Every clone of the [`Backend`] made by [`MemoryStore::open`] sees the
@@ -36,9 +45,16 @@ pub struct MemoryStore {
     clock: Clock,
     nodes: nodes::Nodes,
     jobs: jobs::Jobs,
+    deadlines: deadlines::Deadlines,
+    requests: requests::Requests,
+    turns: turns::Turns,
     owners: owners::Owners,
+    tasks: leaders::Tasks,
+    parts: snapshots::Parts,
     bus: bus::Bus,
-    once: once::Windows,
+    rates: rates::Windows,
+    revocations: revocations::Entries,
+    history: history::AllSeries,
     /// Kept so that those who wait for a change of status wait, instead of seeing it end.
     status: watch::Sender<Status>,
 }
@@ -50,11 +66,21 @@ impl MemoryStore {
         let status = store.status.subscribe();
         Backend {
             nodes: store.clone(),
+            feed: store.clone(),
+            orders: store.clone(),
             slots: store.clone(),
             jobs: store.clone(),
+            deadlines: store.clone(),
+            requests: store.clone(),
+            turns: store.clone(),
             owners: store.clone(),
+            leaders: store.clone(),
+            snapshots: store.clone(),
+            presence: store.clone(),
             bus: store.clone(),
-            once: store,
+            rates: store.clone(),
+            revocations: store.clone(),
+            history: store,
             status,
             pulse: Arc::default(),
             description: "embedded (memory)".into(),
@@ -66,9 +92,16 @@ impl MemoryStore {
             clock,
             nodes: nodes::Nodes::default(),
             jobs: jobs::Jobs::default(),
+            deadlines: deadlines::Deadlines::default(),
+            requests: requests::Requests::default(),
+            turns: turns::Turns::default(),
             owners: owners::Owners::default(),
+            tasks: leaders::Tasks::default(),
+            parts: snapshots::Parts::default(),
             bus: bus::Bus::default(),
-            once: once::Windows::default(),
+            rates: rates::Windows::default(),
+            revocations: revocations::Entries::default(),
+            history: history::AllSeries::default(),
             status: watch::Sender::new(Status::Up { connection: 1 }),
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
+pub use lingua_core::node::Order;
 use lingua_core::node::{Health, NodeProfile};
 use lingua_core::{ModelId, Moment, NodeId};
 
@@ -16,19 +17,19 @@ pub const NODE_SHARDS: u32 = 64;
 /// Gaps kept per node; beyond it those that end soonest are forgotten.
 pub const MAX_GAPS_PER_NODE: usize = 64;
 
-/// The directory of nodes. A node's record is one unit: profile, maximum, health, owner and epoch
-/// are written in one step and read in one step. No method touches the node's leases.
+/// Node records. A record is one unit: profile, maximum, health, owner and epoch are written in one step and
+/// read in one step. No method touches the node's leases.
 #[async_trait]
-pub trait NodeDirectory: Send + Sync {
+pub trait NodeRecords: Send + Sync {
     /// Writes the whole record.
     ///
     /// Atomic. With [`Claim::Newest`] the caller becomes the owner with an epoch above every earlier
     /// one, also above those a store lost with its data. With [`Claim::Again`] the record is written
     /// only if no higher epoch is known, so a superseded owner changes nothing. After it the node is
-    /// found by [`NodeDirectory::shard`] and announced by [`NodeDirectory::changes`].
+    /// found by [`NodeFeed::shard`] and announced by [`NodeFeed::changes`].
     ///
     /// A record that was not there is trusted with grants at once only if `registration.known` is
-    /// false; otherwise the store lost it, and grants wait for [`crate::slots::SlotLedger::confirm`].
+    /// false; otherwise the store lost it, and grants wait for [`crate::slots::SlotLeases::confirm`].
     async fn put(&self, node: &NodeId, registration: &Registration) -> Result<Put>;
 
     /// Notes that the node is alive, with what may change from beat to beat.
@@ -47,18 +48,15 @@ pub trait NodeDirectory: Send + Sync {
     /// Remembers for `lasting` that the node misses a model. Repeating moves the end, never nearer.
     async fn note_gap(&self, node: &NodeId, model: &ModelId, lasting: Duration) -> Result<()>;
 
-    /// Writes down what an administrator wants of the node, until the next order; `false` if nobody
-    /// knows such a node. It outlives connections and records, and is announced by
-    /// [`NodeDirectory::changes`].
-    async fn order(&self, node: &NodeId, order: Order) -> Result<bool>;
-
-    /// What an administrator wants of the node.
-    async fn ordered(&self, node: &NodeId) -> Result<Order>;
-
     /// The record, with the store's time at which it was read.
     async fn get(&self, node: &NodeId) -> Result<Option<NodeRecord>>;
+}
 
-    /// All records of one of [`NODE_SHARDS`] shards, each as by [`NodeDirectory::get`].
+/// How instances learn of records that others wrote: all records in pieces, and the ids of those that
+/// changed.
+#[async_trait]
+pub trait NodeFeed: Send + Sync {
+    /// All records of one of [`NODE_SHARDS`] shards, each as by [`NodeRecords::get`].
     async fn shard(&self, shard: u32) -> Result<Vec<NodeRecord>>;
 
     /// Nodes whose record changed after `cursor`, waiting up to `wait` for the first of them.
@@ -66,6 +64,18 @@ pub trait NodeDirectory: Send + Sync {
     /// A hint, not a log: a reader that fell behind is told to resync, and every reader resyncs now
     /// and then anyway. `None` asks for the present end of the feed.
     async fn changes(&self, cursor: Option<&FeedCursor>, wait: Duration) -> Result<Changes>;
+}
+
+/// What administrators want of nodes. An order outlives the node's connections and its record.
+#[async_trait]
+pub trait NodeOrders: Send + Sync {
+    /// Writes down what an administrator wants of the node, until the next order; `false` if nobody
+    /// knows such a node. It outlives connections and records, and is announced by
+    /// [`NodeFeed::changes`].
+    async fn set(&self, node: &NodeId, order: Order) -> Result<bool>;
+
+    /// What an administrator wants of the node.
+    async fn get(&self, node: &NodeId) -> Result<Order>;
 }
 
 /// The version of a profile: equal versions mean equal abilities. A grant names the version it was
@@ -183,7 +193,7 @@ pub enum BeatReply {
     /// Noted.
     Kept {
         /// Nothing the store may have lost is still unsaid; otherwise the owner owes a
-        /// [`crate::slots::SlotLedger::confirm`].
+        /// [`crate::slots::SlotLeases::confirm`].
         confirmed: bool,
     },
     /// The record is missing or differs; write it as a whole again.
@@ -207,34 +217,6 @@ pub enum Fenced {
     },
     /// There is no such record.
     Unknown,
-}
-
-/// What an administrator wants of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Order {
-    /// Nothing in particular.
-    #[default]
-    Serve,
-    /// Finish what it has, take nothing new.
-    Drain,
-    /// Stay out.
-    Block,
-}
-
-impl Order {
-    /// A stable word for records and answers.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Order::Serve => "serve",
-            Order::Drain => "drain",
-            Order::Block => "block",
-        }
-    }
-
-    /// The order that such a word stands for.
-    pub fn parse(word: &str) -> Option<Self> {
-        [Order::Serve, Order::Drain, Order::Block].into_iter().find(|order| order.as_str() == word)
-    }
 }
 
 /// A node as the store knows it.

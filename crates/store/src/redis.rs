@@ -16,47 +16,31 @@ mod reply;
 mod nodes;
 mod slots;
 mod jobs;
+mod deadlines;
+mod requests;
+mod turns;
 mod owners;
+mod leaders;
+mod presence;
+mod snapshots;
 mod bus;
-mod once;
+mod rates;
+mod revocations;
+mod history;
 pub mod ceiling;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::backend::Backend;
 use connection::Link;
 
-pub use checks::OpenError;
+pub use crate::backend::Options;
+pub use crate::error::OpenError;
 pub use keys::PREFIX;
 pub use scripts::{SCRIPTS, Script};
 pub use url::Target;
-
-/// How long the store may take for what.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Until a connection stands.
-    pub connect_timeout: Duration,
-    /// Until a step is answered; then its outcome is unknown.
-    pub response_timeout: Duration,
-    /// Between two looks whether the store still answers.
-    pub ping_interval: Duration,
-    /// Steps on their way at the same time, per server; more wait their turn.
-    pub max_in_flight: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            connect_timeout: Duration::from_millis(800),
-            response_timeout: Duration::from_millis(500),
-            ping_interval: Duration::from_millis(250),
-            max_in_flight: 1024,
-        }
-    }
-}
 
 /// Connects, checks that the server is one we can trust with leases, and keeps the link alive from
 /// then on. Everything about it ends when the last clone of the backend is dropped.
@@ -65,13 +49,24 @@ pub async fn open(url: &str, options: Options) -> Result<Backend, OpenError> {
     let description = target.to_string().into();
     let link = Link::open(target, options).await?;
     let (status, pulse) = (link.status(), link.pulse());
+    let nodes = Arc::new(nodes::RedisNodes::new(link.clone()));
     Ok(Backend {
-        nodes: Arc::new(nodes::RedisNodes::new(link.clone())),
+        feed: nodes.clone(),
+        orders: nodes.clone(),
+        nodes,
         slots: Arc::new(slots::RedisSlots::new(link.clone())),
         jobs: Arc::new(jobs::RedisJobs::new(link.clone())),
+        deadlines: Arc::new(deadlines::RedisDeadlines::new(link.clone())),
+        requests: Arc::new(requests::RedisRequests::new(link.clone())),
+        turns: Arc::new(turns::RedisTurns::new(link.clone())),
         owners: Arc::new(owners::RedisOwners::new(link.clone())),
+        leaders: Arc::new(leaders::RedisLeaders::new(link.clone())),
+        snapshots: Arc::new(snapshots::RedisSnapshots::new(link.clone())),
+        presence: Arc::new(presence::RedisPresence::new(link.clone())),
         bus: Arc::new(bus::RedisBus::new(link.clone())),
-        once: Arc::new(once::RedisOnce::new(link)),
+        rates: Arc::new(rates::RedisRates::new(link.clone())),
+        revocations: Arc::new(revocations::RedisRevocations::new(link.clone())),
+        history: Arc::new(history::RedisHistory::new(link)),
         status,
         pulse,
         description,

@@ -9,13 +9,13 @@ use lingua_core::{LeaseToken, ModelId, Moment, NodeId};
 use crate::error::Result;
 use crate::nodes::ProfileVersion;
 
-/// The ledger of slots: per node a set of leases, never a counter. [`lingua_core::slots::Leases`]
+/// Slot leases: per node a set of leases, never a counter. [`lingua_core::slots::Leases`]
 /// says what each step means; every backend gives the same answers on its own clock.
 ///
 /// Owed by every method: atomic per node; validates before it writes; a repeated call with the same
 /// token changes nothing; cost does not grow with the fleet, its languages or its pools.
 #[async_trait]
-pub trait SlotLedger: Send + Sync {
+pub trait SlotLeases: Send + Sync {
     /// Takes a slot, if right after it the node's live leases are within its maximum and the node's
     /// record says at that moment that it may: same profile version as the caller decided on, ready,
     /// fresh, none of the wanted models missing, and nothing lost that is not confirmed again.
@@ -38,7 +38,7 @@ pub trait SlotLedger: Send + Sync {
     /// became free by it.
     async fn release(&self, node: &NodeId, token: LeaseToken) -> Result<bool>;
 
-    /// As [`SlotLedger::release`], for a slot that was granted at this moment on the store's clock, not
+    /// As [`SlotLeases::release`], for a slot that was granted at this moment on the store's clock, not
     /// longer than [`YOUNG`] ago. Of whom has the moment at hand the store need not ask its clock.
     async fn release_young(&self, node: &NodeId, token: LeaseToken, granted: Moment) -> Result<()> {
         let _ = granted;
@@ -57,7 +57,7 @@ pub trait SlotLedger: Send + Sync {
     async fn usage(&self, node: &NodeId) -> Result<Usage>;
 }
 
-/// How old a slot may be that is given back by [`SlotLedger::release_young`].
+/// How old a slot may be that is given back by [`SlotLeases::release_young`].
 pub const YOUNG: Duration = Duration::from_secs(15);
 
 /// A slot to give back.
@@ -73,7 +73,7 @@ pub struct HeldSlot<'a> {
 
 impl HeldSlot<'_> {
     /// Gives it back.
-    pub async fn give_back(&self, slots: &dyn SlotLedger) -> Result<()> {
+    pub async fn give_back(&self, slots: &dyn SlotLeases) -> Result<()> {
         match self.granted {
             Some(granted) => slots.release_young(self.node, self.token, granted).await,
             None => slots.release(self.node, self.token).await.map(drop),

@@ -14,9 +14,11 @@ pub mod length;
 pub mod cycles;
 pub mod backends;
 pub mod lab;
+pub mod layers;
 pub mod assertions;
 pub mod documents;
 pub mod dependencies;
+pub mod ranking;
 
 pub use exceptions::Exceptions;
 pub use tree::Tree;

@@ -29,6 +29,6 @@ pub(crate) fn run(what: &Bench) -> Result<(), Failure> {
 /// The version of a profile as the fleet view has it.
 pub(crate) fn core_version(
     version: lingua_store::nodes::ProfileVersion,
-) -> lingua_core::pool::ProfileVersion {
-    lingua_core::pool::ProfileVersion::new(version.bits())
+) -> lingua_core::fleet::ProfileVersion {
+    lingua_core::fleet::ProfileVersion::new(version.bits())
 }

@@ -30,23 +30,23 @@ pub use top::Top;
 /// The commands that look at a scheduler, use it, measure it and break it.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show the whole system on this machine: schedulers, nodes, speakers, and faults on request
+    /// Run a demo of the whole system on this machine: schedulers, nodes, speakers and optional faults
     Demo(Demo),
-    /// Show in the terminal how everything stands, and follow it
+    /// Monitor all instances in the terminal
     Top(Top),
-    /// Run simulated nodes over the real socket
+    /// Run simulated nodes over the real node socket
     Node(Node),
-    /// Hand in one job and watch it to its end
+    /// Submit one job and wait for its result
     Dispatch(Dispatch),
-    /// Speak to the scheduler as a client does, and print what comes back
+    /// Speak to the scheduler as a client, and print the results
     Speak(Speak),
-    /// Let thousands of speakers and nodes talk, and check every sentence
+    /// Load test with thousands of speakers and nodes that checks every sentence
     Load(Box<Load>),
-    /// Break everything at random and check that every promise is kept
+    /// Inject random faults and check every guarantee
     Chaos(Box<Chaos>),
-    /// Measure a part of the system against a ceiling in the same run
+    /// Benchmark one part of the system against a baseline in the same run
     Bench {
-        /// Which part.
+        /// Which benchmark.
         #[command(subcommand)]
         what: Bench,
     },

@@ -65,6 +65,7 @@ async fn speak(options: &Speak, (codec, sentences): (Codec, Vec<Sentence>)) -> R
         two_way: options.two_way.clone(),
         codec,
         tls: options.authority.of_socket(&options.url)?,
+        init_overrides: json!({"enable_streaming_asr": true}),
         ..SpeakerOptions::new(session_url(&options.url)?)
     };
     let speaker = match token_of_environment()? {

@@ -1,4 +1,4 @@
-"""A session: one conversation in one direction, that outlives its connections."""
+"""A session: one conversation into one or several languages, that outlives its connections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import os
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any
@@ -57,11 +57,12 @@ _socket_log.setLevel(logging.WARNING)
 
 
 class Session:
-    """Speech in ``src``, translations in ``tgt``.
+    """Speech in ``src``, translations in ``tgt``: one language, or a list of up to 8.
 
     ``async with Session("en", "es") as session`` opens and closes it. What is said is kept until its ending is heard;
     after a loss it goes on with the same session, on any instance behind ``url``, and every ending is told once and
-    in order. If the scheduler knows the session no more, what has no ending is said again in a new one.
+    in order. If the scheduler knows the session no more, what has no ending is said again in a new one. With several
+    targets every utterance has an ending for each of them, named by its ``tgt_lang``; each target has its own order.
 
     - ``url``: the scheduler, ``http://``, ``https://``, ``ws://`` or ``wss://``; else ``LINGUA_URL``, else this
       machine.
@@ -74,7 +75,7 @@ class Session:
     def __init__(
         self,
         src: str,
-        tgt: str,
+        tgt: str | Sequence[str],
         *,
         url: str | None = None,
         token: Token = None,
@@ -84,7 +85,11 @@ class Session:
     ) -> None:
         if keep_bytes < speech.PIECE_BYTES:
             raise ValueError(f"keep_bytes: at least {speech.PIECE_BYTES}")
-        self._src, self._tgt = src, tgt
+        targets = (tgt,) if isinstance(tgt, str) else tuple(tgt)
+        if not targets:
+            raise ValueError("tgt: at least one language")
+        self._src, self._tgt = src, targets[0]
+        self._targets = targets if len(targets) > 1 else ()
         self._url = session_url(url or os.environ.get("LINGUA_URL") or DEFAULT_URL)
         self._token = token
         self._on_partial = on_partial
@@ -94,7 +99,9 @@ class Session:
         self.connections = 0
         """Connections so far."""
         self._resume_token: str | None = None
-        self._last_index: int | None = None
+        self._last: dict[str, int] = {}
+        """The last ending heard of each target, as the scheduler spells it; with one target under an empty name."""
+        self._turn_of_index: dict[int, int] = {}
         self._outbox = Outbox()
         self._turn = 0
         self._in_turn = False
@@ -313,8 +320,10 @@ class Session:
             self._tgt,
             token=token,
             resume_token=self._resume_token,
-            last_index=self._last_index,
+            last_index=None if self._targets else self._last.get(""),
             options=self._options,
+            targets=self._targets,
+            last_indexes=self._last if self._targets else None,
         )
         await socket.send(json.dumps(init))
         try:
@@ -333,7 +342,8 @@ class Session:
             raise
         session_id = wire.text_of(ack, "session_id")
         if self.session_id not in (None, session_id):
-            self._last_index = None
+            self._last.clear()
+            self._turn_of_index.clear()
             self._why.clear()
             again = self._outbox.restart()
         else:
@@ -388,7 +398,7 @@ class Session:
             raise Lost("the instance stops", random.uniform(0.0, 0.3))  # noqa: S311
         elif kind == "error":
             await self._refused(message)
-        elif index is None or index <= (-1 if self._last_index is None else self._last_index):
+        elif index is None or index <= self._last_of(message):
             # After a resume some are told again.
             return
         elif kind in ("translation_result", "missing_result"):
@@ -401,17 +411,49 @@ class Session:
             except Exception:
                 log.exception("on_partial raised")
 
+    def _last_of(self, message: Mapping[str, Any]) -> int:
+        """The last utterance whose ending was heard, in the target that a message is about; of all if it names none."""
+        if not self._targets:
+            return self._last.get("", -1)
+        target = wire.text_of(message, "tgt_lang")
+        if not target:
+            heard = self._last.values()
+            return min(heard) if len(heard) == len(self._targets) else -1
+        return self._last.get(target, -1)
+
+    def _turn_for(self, message: Mapping[str, Any], index: int, seq: int | None) -> int:
+        """The turn that an utterance is a part of."""
+        oldest = min(self._open_turns, default=self._turn)
+        if not self._targets:
+            turn = self._outbox.turn_of(seq) if seq is not None else None
+            return oldest if turn is None else turn
+        turn = self._turn_of_index.get(index)
+        if turn is None:
+            # A part goes on with the turn of the utterance before, anything else begins the next one.
+            before = self._turn_of_index.get(index - 1)
+            next_turn = oldest if before is None else before + (not wire.number_of(message, "part_index"))
+            turn = self._turn_of_index[index] = max(oldest, min(next_turn, self._turn))
+        return turn
+
     async def _ended(self, message: Mapping[str, Any], index: int) -> None:
         seq = wire.number_of(message, "audio_ack")
-        turn = self._outbox.turn_of(seq) if seq is not None else None
-        if turn is None:
-            turn = min(self._open_turns, default=self._turn)
-        code, hint = self._why.pop(index, (None, None))
+        turn = self._turn_for(message, index, seq)
+        target = wire.text_of(message, "tgt_lang")
+        code, hint = self._why.get(index, (None, None)) if self._targets else self._why.pop(index, (None, None))
         if message["type"] == "missing_result":
-            ending: wire.Ending = wire.Missing(index, turn, wire.text_of(message, "reason"), code, hint)
+            ending: wire.Ending = wire.Missing(index, turn, wire.text_of(message, "reason"), code, hint, target)
         else:
             ending = wire.translation_of(message, index, turn)
-        self._last_index = index
+        if not self._targets:
+            self._last[""] = index
+        elif target:
+            self._last[target] = index
+        else:
+            self._last.update({name: max(index, last) for name, last in self._last.items()})
+        if self._targets and seq is not None:
+            complete = min(self._last.values(), default=index)
+            self._turn_of_index = {at: of for at, of in self._turn_of_index.items() if at >= complete}
+            self._why = {at: why for at, why in self._why.items() if at > complete}
         await self._tell(ending, seq)
 
     async def _refused(self, message: Mapping[str, Any]) -> None:
@@ -429,15 +471,20 @@ class Session:
     async def _tell(self, ending: wire.Ending, seq: int | None) -> None:
         if seq is not None:
             self._outbox.ended(seq)
-        closed = ending.turn != self._turn or not self._in_turn
-        over = closed and not self._outbox.has_speech(ending.turn)
+        over = [turn for turn in sorted(self._open_turns) if self._is_over(turn)]
         while len(self._endings) >= MAX_UNREAD:
             self._taken.clear()
             await self._taken.wait()
-        self._put(ending, ending.turn if over else None)
-        if over:
-            self._over(ending.turn)
+        self._put(ending, over[0] if over else None)
+        for turn in over[1:]:
+            self._put(None, turn)
+        for turn in over:
+            self._over(turn)
         self._moved.set()
+
+    def _is_over(self, turn: int) -> bool:
+        """It was ended, and all of its speech has its endings."""
+        return (turn != self._turn or not self._in_turn) and not self._outbox.has_speech(turn)
 
     def _over(self, turn: int) -> None:
         self._open_turns.discard(turn)

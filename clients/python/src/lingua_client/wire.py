@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -36,6 +36,10 @@ class Translation:
     job_id: str
     message: Mapping[str, Any] = field(repr=False)
     """The whole ``translation_result`` but for the audio."""
+    src_lang: str = ""
+    """The language spoken; ``auto`` or empty if the scheduler does not name it."""
+    tgt_lang: str = ""
+    """The language of the translation."""
 
     def __repr__(self) -> str:
         """Sizes alone: what people said does not belong in logs."""
@@ -53,6 +57,8 @@ class Missing:
     code: str | None = None
     """The error behind it, if the scheduler told one."""
     hint: str | None = None
+    tgt_lang: str = ""
+    """The language that is missing; empty if every target is meant."""
 
 
 Ending: TypeAlias = "Translation | Missing"
@@ -66,8 +72,10 @@ def session_init(
     resume_token: str | None,
     last_index: int | None,
     options: Mapping[str, Any],
+    targets: Sequence[str] = (),
+    last_indexes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """The first message."""
+    """The first message. ``targets``: if they are several."""
     message: dict[str, Any] = {
         "client_version": "lingua-client/0.1.0",
         "platform": "python",
@@ -78,12 +86,16 @@ def session_init(
         "codec": "pcm16",
         "supports": list(SUPPORTS),
     }
+    if targets:
+        message["targets"] = list(targets)
     if token:
         message["token"] = token
     if resume_token is not None:
         message["resume_token"] = resume_token
         if last_index is not None:
             message["last_index"] = last_index
+        if last_indexes:
+            message["last_indexes"] = dict(last_indexes)
     return message
 
 
@@ -133,4 +145,6 @@ def translation_of(message: Mapping[str, Any], index: int, turn: int) -> Transla
         part=number_of(message, "part_index") or 0,
         job_id=text_of(message, "job_id"),
         message={name: value for name, value in message.items() if name != "tts_audio"},
+        src_lang=text_of(message, "src_lang"),
+        tgt_lang=text_of(message, "tgt_lang"),
     )

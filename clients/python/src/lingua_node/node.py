@@ -80,6 +80,8 @@ class Node:
       are asked with every heartbeat, and a newer token is shown before the old one expires.
     - ``drain_s``: how long the jobs that run may take after SIGTERM.
     - ``services``: what else it can do, such as ``{"tone": True}``.
+    - ``region``, ``cost``: where it runs and what a job on it costs; schedulers may prefer nodes of their own
+      region, or cheap ones.
     - ``usage``: returns ``cpu_percent``, ``gpu_percent`` or ``mem_percent``; the scheduler passes an overloaded
       node over. Nothing is reported without it.
     - ``on_control``: hears ``drain``, ``resume`` and ``update`` with a reason; the scheduler itself keeps jobs
@@ -103,6 +105,8 @@ class Node:
         version: str = "lingua-node/0.1.0",
         services: Mapping[str, bool] | None = None,
         hardware: Mapping[str, Any] | None = None,
+        region: str | None = None,
+        cost: float | None = None,
         usage: Callable[[], Mapping[str, float]] | None = None,
         on_control: Callable[[str, str | None], None] | None = None,
         heartbeat_s: float | None = None,
@@ -116,7 +120,15 @@ class Node:
         self._refusals = 0
         self.node_id = node_id
         self._identity = wire.Identity(
-            languages, slots, binary_audio, accept_public_jobs, version, dict(services or {}), hardware
+            languages,
+            slots,
+            binary_audio,
+            accept_public_jobs,
+            version,
+            dict(services or {}),
+            hardware,
+            region,
+            cost,
         )
         self._handle = handle
         self._drain_s = drain_s

@@ -87,6 +87,8 @@ class Identity:
     version: str = ""
     services: Mapping[str, bool] = field(default_factory=dict)
     hardware: Mapping[str, Any] | None = None
+    region: str | None = None
+    cost: float | None = None
 
 
 def register(identity: Identity, node_id: str | None, running: list[dict[str, Any]], health: str) -> str:
@@ -106,6 +108,10 @@ def register(identity: Identity, node_id: str | None, running: list[dict[str, An
     }
     if identity.hardware is not None:
         message["hardware"] = dict(identity.hardware)
+    if identity.region is not None:
+        message["region"] = identity.region
+    if identity.cost is not None:
+        message["cost"] = identity.cost
     if node_id is not None:
         message["node_id"] = node_id
     return encode(message)

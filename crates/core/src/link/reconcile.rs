@@ -1,10 +1,54 @@
-//! Which slots a node vouches for by the number of jobs that it runs.
+//! What a node's report says about its slots: a list of running jobs, or only their number.
 //!
 //! An agent that cannot list what it runs still says how many jobs that are. The number bounds what
 //! may run of everything that the node had when it said so, and no slot that may be in use is given
 //! back.
 
+use std::collections::HashSet;
+
+use crate::ids::JobId;
 use crate::slots::LeaseToken;
+use crate::time::Moment;
+
+/// What a node says it runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Running {
+    /// When it said so.
+    pub at: Moment,
+    /// Attempts that this machine knows.
+    pub known: Vec<LeaseToken>,
+    /// Jobs that another process sent, or nobody.
+    pub unknown: Vec<(JobId, u32)>,
+}
+
+/// A list of running jobs, sorted.
+pub(super) struct Sorted {
+    pub running: Running,
+    /// Jobs that were given up: the node is to stop them.
+    pub given_up: Vec<(JobId, u32)>,
+}
+
+impl Running {
+    /// Sorts a list of running jobs, each counted once, by what is held of each: its lease, and
+    /// whether somebody waits for it.
+    pub fn sort(
+        at: Moment,
+        named: Vec<(JobId, u32)>,
+        held: impl Fn(&JobId, u32) -> Option<(LeaseToken, bool)>,
+    ) -> Sorted {
+        let mut seen = HashSet::with_capacity(named.len());
+        let running = Running { at, known: Vec::new(), unknown: Vec::new() };
+        let mut sorted = Sorted { running, given_up: Vec::new() };
+        for (job, attempt) in named.into_iter().filter(|named| seen.insert(*named)) {
+            match held(&job, attempt) {
+                Some((token, true)) => sorted.running.known.push(token),
+                Some((_, false)) => sorted.given_up.push((job, attempt)),
+                None => sorted.running.unknown.push((job, attempt)),
+            }
+        }
+        sorted
+    }
+}
 
 /// An attempt that a node was sent, when it says how many jobs it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

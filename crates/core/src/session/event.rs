@@ -5,17 +5,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::utterance::{Lane, Routes, Utterance};
+use super::routes::{Lane, Routes};
+use super::seen::{LastSeen, Span};
+use super::utterance::Utterance;
+use crate::eligibility::Route;
 use crate::ids::TurnId;
 pub use crate::outcome::MissingReason;
 use crate::time::Moment;
 
-/// Which ending is meant: one target language of one utterance.
+/// Which job is meant: one target language of one utterance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ResultKey {
     /// The utterance's number.
     pub index: u64,
-    /// Which of its routes.
+    /// Which of its targets.
     pub lane: Lane,
 }
 
@@ -111,8 +114,8 @@ pub enum Event<R> {
     Resumed {
         /// The epoch of that connection; an older one is ignored.
         epoch: u64,
-        /// Up to which index the client has seen every ending.
-        last_seen: Option<u64>,
+        /// Which endings the client has seen.
+        last_seen: LastSeen,
     },
     /// This instance goes away: no new speech, what is open ends.
     Drain,
@@ -145,7 +148,7 @@ pub enum Effect<R> {
         /// The client's number.
         client_index: u64,
         /// Why.
-        reason: Refusal,
+        reason: DropReason,
     },
     /// Speech that will be in no utterance.
     AudioDropped {
@@ -156,7 +159,7 @@ pub enum Effect<R> {
         /// How many bytes.
         bytes: usize,
         /// Why.
-        reason: Refusal,
+        reason: DropReason,
     },
     /// Pieces that never came; speech goes on behind them.
     AudioGap {
@@ -173,7 +176,7 @@ pub enum Effect<R> {
     /// Ask the client to hold on. Said once until speech is taken again.
     Backpressure {
         /// What is exhausted.
-        reason: Refusal,
+        reason: DropReason,
     },
     /// Tell the client how a job ended.
     Deliver(Delivery<R>),
@@ -213,8 +216,8 @@ pub enum Effect<R> {
         next_index: u64,
         /// Up to which piece the client need not send again.
         audio_ack: Option<u32>,
-        /// Indices, first and last, whose endings it may have missed and can no longer be told.
-        forgotten: Option<(u64, u64)>,
+        /// Endings that it may have missed and that are no longer kept.
+        forgotten: Vec<Span>,
     },
     /// An event had no effect, and is counted.
     Ignored(Ignored),
@@ -225,8 +228,7 @@ pub enum Effect<R> {
 /// What one event brings about.
 ///
 /// Most pieces of speech bring about nothing, and an empty list takes no memory. The longest holds
-/// a few effects for each lane of `max_open_utterances` utterances and the `max_kept_endings` told
-/// again.
+/// a few effects for each of `max_open_jobs` jobs and for each kept ending.
 pub type Effects<R> = Vec<Effect<R>>;
 
 /// One ending on its way to the client.
@@ -234,14 +236,16 @@ pub type Effects<R> = Vec<Effect<R>>;
 pub struct Delivery<R> {
     /// Which job.
     pub key: ResultKey,
+    /// Its direction; not known of a job that an older version saved.
+    pub route: Option<Route>,
     /// The client's number, when it sent the utterance as a whole.
     pub client_index: Option<u64>,
     /// The turn the utterance is part of.
     pub turn: TurnId,
     /// Which part of it.
     pub part_index: u32,
-    /// The last piece of its speech, when it came in pieces.
-    pub last_seq: Option<u32>,
+    /// With this ending every ending of the speech up to this piece is delivered.
+    pub audio_ack: Option<u32>,
     /// How it ended.
     pub ending: Ending<R>,
     /// It was sent on an earlier connection, and the client did not see it there.
@@ -259,13 +263,13 @@ pub enum Ending<R> {
 
 /// Why speech was not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Refusal {
+pub enum DropReason {
     /// One piece is more than an utterance may hold.
     TooLarge,
     /// The session holds as much speech as it may.
     HeldBytes,
-    /// As many utterances are open as may be.
-    OpenUtterances,
+    /// As many jobs are open as may be.
+    OpenJobs,
     /// The client's numbers are used up.
     SeqExhausted,
     /// A whole utterance without speech.
@@ -280,11 +284,11 @@ pub enum Refusal {
     Abandoned,
 }
 
-impl Refusal {
+impl DropReason {
     /// The piece was not taken note of: it may be sent again, here or to another instance, and is
     /// not acknowledged.
     pub fn leaves_seq_open(self) -> bool {
-        matches!(self, Refusal::Draining | Refusal::Closed | Refusal::SeqExhausted)
+        matches!(self, DropReason::Draining | DropReason::Closed | DropReason::SeqExhausted)
     }
 }
 

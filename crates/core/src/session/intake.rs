@@ -1,17 +1,19 @@
 //! How speech comes in and where it is cut.
 //!
 //! Every piece that is taken is in exactly one utterance or named by one
-//! [`Effect::AudioDropped`]. Cutting is one step: the buffer is
-//! taken, the index is used up whatever becomes of the dispatch, and the next piece is welcome.
+//! [`Effect::AudioDropped`]. Cutting is one step: the log of speech gets its end, the index is used up
+//! whatever becomes of the dispatch, and the next piece begins a new log.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::event::{Effect, Effects, Refusal};
+use super::event::{DropReason, Effect, Effects};
+use super::routes::Routes;
 use super::settings::{MAX_CLIENT_INDICES, MAX_UTTERANCE};
-use super::utterance::{CutReason, Routes, Utterance};
+use super::speech::{CutReason, SpeechLog};
+use super::utterance::Utterance;
 use super::{Phase, Session};
 use crate::ids::TurnId;
 
@@ -33,13 +35,12 @@ pub(super) struct Whole {
 }
 
 /// What becomes an utterance.
-struct Speech {
-    audio: Bytes,
-    duration: Duration,
-    /// The client's numbers of its first and last piece, and the last number before them.
-    seqs: Option<(u32, u32)>,
+struct Cut {
+    speech: SpeechLog,
+    /// The last number before its first piece.
     before: Option<u32>,
     client_index: Option<u64>,
+    routes: Routes,
 }
 
 impl<R: Clone> Session<R> {
@@ -57,10 +58,10 @@ impl<R: Clone> Session<R> {
             return;
         }
         let refusal = match self.phase {
-            Phase::Open if seq == u32::MAX => Some(Refusal::SeqExhausted),
+            Phase::Open if seq == u32::MAX => Some(DropReason::SeqExhausted),
             Phase::Open => None,
-            Phase::Draining => Some(Refusal::Draining),
-            Phase::Closing | Phase::Closed => Some(Refusal::Closed),
+            Phase::Draining => Some(DropReason::Draining),
+            Phase::Closing | Phase::Closed => Some(DropReason::Closed),
         };
         if let Some(reason) = refusal {
             if !chunk.bytes.is_empty() {
@@ -78,14 +79,15 @@ impl<R: Clone> Session<R> {
     fn take_in(&mut self, chunk: Chunk, out: &mut Effects<R>) {
         let Chunk { seq, bytes, duration, is_final } = chunk;
         if bytes.is_empty() {
-            if !self.buffer.is_empty() {
-                self.buffer.seqs.1 = seq;
-            }
+            self.speech.extend_to(seq);
         } else {
             match self.make_room(bytes.len(), duration, out) {
                 Ok(()) => {
-                    self.pressed = false;
-                    self.buffer.push(seq, self.last_seq, &bytes, duration);
+                    self.backpressured = false;
+                    if self.speech.is_empty() {
+                        self.before_speech = self.last_seq;
+                    }
+                    self.speech.append(seq, &bytes, duration);
                 }
                 Err(reason) => self.drop_audio((seq, seq), bytes.len(), reason, out),
             }
@@ -94,34 +96,42 @@ impl<R: Clone> Session<R> {
         self.pause.touch(self.now);
         if is_final {
             self.cut(CutReason::Manual, out);
-        } else if self.buffer.duration >= self.settings.max_utterance {
+        } else if self.speech.duration() >= self.settings.max_utterance {
             self.cut(CutReason::MaxDuration, out);
         }
     }
 
-    /// Makes room for a piece in the buffer, cutting what is there if the piece does not fit
-    /// behind it. An utterance that has begun has its place among the open ones already.
+    /// Makes room for a piece, cutting what was said before if the piece does not fit behind it. An
+    /// utterance that has begun has its place among the open ones already.
     fn make_room(
         &mut self,
         bytes: usize,
         duration: Duration,
         out: &mut Effects<R>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), DropReason> {
         self.check_size(bytes, duration)?;
-        if let Some(reason) = self.buffer.full_for(&self.settings, bytes, duration) {
+        if let Some(reason) = self.speech.full_for(&self.settings, bytes, duration) {
             self.cut(reason, out);
         }
-        if self.buffer.is_empty() && self.window.len() >= self.settings.max_open_utterances {
-            return Err(Refusal::OpenUtterances);
+        if self.speech.is_empty() { self.check_jobs(&self.routes) } else { Ok(()) }
+    }
+
+    /// Whether an utterance with these routes may begin. One may always, however many targets it has.
+    fn check_jobs(&self, routes: &Routes) -> Result<(), DropReason> {
+        // An utterance that has begun will need its jobs too.
+        let begun = if self.speech.is_empty() { 0 } else { self.routes.lanes() };
+        let open = self.window.open_jobs() + begun;
+        if open > 0 && open + routes.lanes() > self.settings.max_open_jobs {
+            return Err(DropReason::OpenJobs);
         }
         Ok(())
     }
 
-    fn check_size(&self, bytes: usize, duration: Duration) -> Result<(), Refusal> {
+    fn check_size(&self, bytes: usize, duration: Duration) -> Result<(), DropReason> {
         if bytes > self.settings.max_utterance_bytes || duration > MAX_UTTERANCE {
-            Err(Refusal::TooLarge)
+            Err(DropReason::TooLarge)
         } else if self.held_bytes() + bytes > self.settings.max_held_bytes {
-            Err(Refusal::HeldBytes)
+            Err(DropReason::HeldBytes)
         } else {
             Ok(())
         }
@@ -131,63 +141,60 @@ impl<R: Clone> Session<R> {
         &mut self,
         (first_seq, last_seq): (u32, u32),
         bytes: usize,
-        reason: Refusal,
+        reason: DropReason,
         out: &mut Effects<R>,
     ) {
         out.push(Effect::AudioDropped { first_seq, last_seq, bytes, reason });
-        if matches!(reason, Refusal::HeldBytes | Refusal::OpenUtterances | Refusal::Draining) {
-            self.press(reason, out);
+        if matches!(reason, DropReason::HeldBytes | DropReason::OpenJobs | DropReason::Draining) {
+            self.signal_backpressure(reason, out);
         }
     }
 
     /// Asks the client to hold on, once until speech is taken again.
-    pub(super) fn press(&mut self, reason: Refusal, out: &mut Effects<R>) {
-        if !std::mem::replace(&mut self.pressed, true) {
+    pub(super) fn signal_backpressure(&mut self, reason: DropReason, out: &mut Effects<R>) {
+        if !std::mem::replace(&mut self.backpressured, true) {
             out.push(Effect::Backpressure { reason });
         }
     }
 
-    /// Drops what is in the buffer, explicitly.
-    pub(super) fn abandon_buffer(&mut self, out: &mut Effects<R>) {
+    /// Drops the speech that is not cut yet, explicitly.
+    pub(super) fn abandon_speech(&mut self, out: &mut Effects<R>) {
         self.turns.end();
-        if let Some(buffer) = self.buffer.take() {
-            self.drop_audio(buffer.seqs, buffer.bytes(), Refusal::Abandoned, out);
+        let speech = std::mem::take(&mut self.speech);
+        if let Some(seqs) = speech.seqs() {
+            self.drop_audio(seqs, speech.bytes(), DropReason::Abandoned, out);
         }
     }
 
-    /// Lets go of what is in the buffer as if it had not come: it is not acknowledged, so the client
-    /// sends it again.
-    pub(super) fn leave_buffer(&mut self, out: &mut Effects<R>) {
+    /// Releases the speech that is not cut yet as if it had not come: it is not acknowledged, so the
+    /// client sends it again.
+    pub(super) fn release_speech(&mut self, out: &mut Effects<R>) {
         self.turns.end();
-        if let Some(buffer) = self.buffer.take() {
-            self.last_seq = buffer.before;
-            let (first_seq, last_seq) = buffer.seqs;
-            let (bytes, reason) = (buffer.bytes(), Refusal::Draining);
+        let speech = std::mem::take(&mut self.speech);
+        if let Some((first_seq, last_seq)) = speech.seqs() {
+            self.last_seq = self.before_speech;
+            let (bytes, reason) = (speech.bytes(), DropReason::Draining);
             out.push(Effect::AudioDropped { first_seq, last_seq, bytes, reason });
         }
     }
 
-    /// Makes an utterance of what is in the buffer. With nothing in it, only a turn may end.
+    /// Sets the end of the speech so far and makes an utterance of it. Without speech, only a turn may
+    /// end.
     pub(super) fn cut(&mut self, reason: CutReason, out: &mut Effects<R>) -> Option<u64> {
-        let Some(buffer) = self.buffer.take() else {
+        if self.speech.is_empty() {
             if reason.ends_turn() {
                 self.turns.end();
             }
             return None;
-        };
+        }
+        let mut speech = std::mem::take(&mut self.speech);
+        speech.set_end(reason);
         let turn = self.turns.part(self.epoch, self.next_index());
         if reason.ends_turn() {
             self.turns.end();
         }
-        let routes = self.routes.clone();
-        let speech = Speech {
-            duration: buffer.duration,
-            seqs: Some(buffer.seqs),
-            before: buffer.before,
-            client_index: None,
-            audio: buffer.into_speech(),
-        };
-        Some(self.open_utterance(speech, turn, reason, routes, out))
+        let (before, routes) = (self.before_speech, self.routes.clone());
+        Some(self.open_utterance(Cut { speech, before, client_index: None, routes }, turn, out))
     }
 
     pub(super) fn on_whole(&mut self, whole: Whole, out: &mut Effects<R>) {
@@ -198,80 +205,70 @@ impl<R: Clone> Session<R> {
         }
         if let Err(reason) = self.check_whole(&whole) {
             out.push(Effect::UtteranceRefused { client_index, reason });
-            if matches!(reason, Refusal::HeldBytes | Refusal::OpenUtterances | Refusal::Draining) {
-                self.press(reason, out);
+            if matches!(reason, DropReason::HeldBytes | DropReason::OpenJobs | DropReason::Draining)
+            {
+                self.signal_backpressure(reason, out);
             }
             return;
         }
-        self.pressed = false;
+        self.backpressured = false;
         let reason = if whole.manual_cut { CutReason::Manual } else { CutReason::Pause };
-        // A turn of its own, which leaves the one in the buffer alone.
+        // A turn of its own, which leaves the one that is being said alone.
         let turn = (self.turns.name(self.epoch, self.next_index()), 0);
-        let speech = Speech {
-            audio: whole.audio,
-            duration: whole.duration,
-            seqs: None,
+        let cut = Cut {
+            speech: SpeechLog::whole(whole.audio, whole.duration, reason),
             before: None,
             client_index: Some(client_index),
+            routes: whole.routes,
         };
-        let index = self.open_utterance(speech, turn, reason, whole.routes, out);
+        let index = self.open_utterance(cut, turn, out);
         self.client_indices.push_back((client_index, index));
         if self.client_indices.len() > MAX_CLIENT_INDICES {
             self.client_indices.pop_front();
         }
     }
 
-    fn check_whole(&self, whole: &Whole) -> Result<(), Refusal> {
+    fn check_whole(&self, whole: &Whole) -> Result<(), DropReason> {
         match self.phase {
             Phase::Open => {}
-            Phase::Draining => return Err(Refusal::Draining),
-            Phase::Closing | Phase::Closed => return Err(Refusal::Closed),
+            Phase::Draining => return Err(DropReason::Draining),
+            Phase::Closing | Phase::Closed => return Err(DropReason::Closed),
         }
         if self.client_indices.back().is_some_and(|(last, _)| whole.client_index <= *last) {
-            return Err(Refusal::IndexNotRising);
+            return Err(DropReason::IndexNotRising);
         }
         if whole.audio.is_empty() {
-            return Err(Refusal::Empty);
+            return Err(DropReason::Empty);
         }
         self.check_size(whole.audio.len(), whole.duration)?;
-        // An utterance in the buffer will need its place too.
-        let begun = usize::from(!self.buffer.is_empty());
-        if self.window.len() + begun >= self.settings.max_open_utterances {
-            return Err(Refusal::OpenUtterances);
-        }
-        Ok(())
+        self.check_jobs(&whole.routes)
     }
 
     fn open_utterance(
         &mut self,
-        speech: Speech,
+        cut: Cut,
         (turn, part_index): (TurnId, u32),
-        reason: CutReason,
-        routes: Routes,
         out: &mut Effects<R>,
     ) -> u64 {
         let index = self.window.next_index();
         let utterance = Arc::new(Utterance {
             index,
             epoch: self.epoch,
-            client_index: speech.client_index,
+            client_index: cut.client_index,
             turn,
             part_index,
-            reason,
-            routes,
-            audio: speech.audio,
-            duration: speech.duration,
-            seqs: speech.seqs,
+            routes: cut.routes,
+            speech: cut.speech,
             deadline: self.now + self.settings.result_deadline,
         });
-        self.window.open(Arc::clone(&utterance), speech.before);
+        self.window.open(Arc::clone(&utterance), cut.before);
         out.push(Effect::Dispatch(utterance));
         index
     }
 
     /// Acknowledges speech as far as it is safe.
     pub(super) fn acknowledge(&mut self, out: &mut Effects<R>) {
-        let pending = (!self.buffer.is_empty()).then_some(self.buffer.before);
+        let pending = (!self.speech.is_empty()).then_some(self.before_speech);
         let safe = self.window.ack_limit().or(pending).unwrap_or(self.last_seq);
         if safe > self.acked_seq {
             self.acked_seq = safe;
@@ -302,7 +299,9 @@ mod tests {
             let piece = Event::Audio { seq, bytes, duration, is_final: false };
             cuts.extend(session.on_event(now, piece).into_iter().filter_map(
                 |effect| match effect {
-                    Effect::Dispatch(cut) => Some((cut.duration.as_secs(), cut.reason)),
+                    Effect::Dispatch(cut) => {
+                        Some((cut.speech.duration().as_secs(), cut.cut_reason()))
+                    }
                     _ => None,
                 },
             ));

@@ -1,21 +1,23 @@
 //! What another instance must know to go on with a session.
 //!
 //! Speech and results are not part of it. Of the utterances that were open, those whose audio was
-//! acknowledged live on: a node works on them, and their results are still told (one that had come
-//! and was not told is gone, unless the owner finds it in the job's record). The others fail
+//! acknowledged live on: a node works on them, and their results are still delivered (one that had come
+//! and was not delivered is gone, unless the owner finds it in the job's record). The others fail
 //! explicitly, for their audio lies above the acknowledged piece, so the client sends it again and
-//! it becomes new utterances; were both to go on, a sentence would be told twice.
+//! it becomes new utterances; were both to go on, a sentence would be heard twice.
 //!
 //! What is saved may be a little behind: it must be as new as the last acknowledgement that the
-//! client was told of. Utterances cut since then are not known here, and neither was their speech
-//! acknowledged; of endings told since then the client says itself which it has seen.
+//! client was sent. Utterances cut since then are not known here, and neither was their speech
+//! acknowledged; of endings delivered since then the client says itself which it has seen.
 
 use std::collections::VecDeque;
 
 use super::event::{Effects, MissingReason};
+use super::routes::Routes;
+use super::seen::Span;
 use super::settings::{MAX_CLIENT_INDICES, Settings, SettingsError};
-use super::utterance::Routes;
 use super::{Session, Window};
+use crate::eligibility::Route;
 use crate::ids::TurnId;
 use crate::time::Moment;
 
@@ -32,11 +34,13 @@ pub struct SavedState {
     pub routes: Routes,
     /// The whole utterances of the client that are remembered: its number and ours, rising.
     pub client_indices: Vec<(u64, u64)>,
-    /// Utterances with endings that were not told, by index, rising.
+    /// Utterances with endings that were not delivered, by index, rising.
     pub open: Vec<SavedUtterance>,
+    /// Endings that were delivered, and are not kept for the next owner.
+    pub forgotten: Vec<Span>,
 }
 
-/// An utterance with endings that were not told.
+/// An utterance with endings that were not delivered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SavedUtterance {
     /// Its number.
@@ -61,11 +65,13 @@ pub struct SavedUtterance {
 /// How far one lane of an utterance is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SavedLane {
+    /// Its direction; an older version did not save it.
+    pub route: Option<Route>,
     /// The last dispatch; zero if there was none.
     pub attempt: u32,
-    /// Its ending was told.
-    pub told: bool,
-    /// It ended without a result, and that was not told.
+    /// Its ending was delivered.
+    pub delivered: bool,
+    /// It ended without a result, and that was not delivered.
     pub missing: Option<MissingReason>,
 }
 
@@ -79,6 +85,7 @@ impl<R: Clone> Session<R> {
             routes: self.routes.clone(),
             client_indices: self.client_indices.iter().copied().collect(),
             open: self.window.saved(),
+            forgotten: self.window.saved_forgotten(),
         }
     }
 
@@ -102,7 +109,7 @@ impl<R: Clone> Session<R> {
         while session.client_indices.len() > MAX_CLIENT_INDICES {
             session.client_indices.pop_front();
         }
-        let mut window = Window::new(session.settings.max_kept_endings);
+        let mut window = Window::new(&session.settings);
         let mut open = saved.open;
         open.sort_by_key(|utterance| utterance.index);
         open.dedup_by_key(|utterance| utterance.index);
@@ -113,9 +120,9 @@ impl<R: Clone> Session<R> {
             };
             window.restore(utterance, lives_on, &mut out);
         }
-        window.go_on_at(saved.next_index);
+        window.resume_at(saved.next_index, saved.forgotten);
         session.window = window;
-        session.lose_connection(&mut out);
+        session.detach(&mut out);
         session.settle(&mut out);
         Ok((session, out))
     }

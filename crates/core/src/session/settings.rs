@@ -16,7 +16,7 @@ const PAUSE_MS: RangeInclusive<u64> = 200..=30_000;
 const MAX_UTTERANCE_MS: RangeInclusive<u64> = 1_000..=30_000;
 const UTTERANCE_BYTES: RangeInclusive<u64> = 1..=16 << 20;
 const HELD_BYTES: RangeInclusive<u64> = 1..=256 << 20;
-const OPEN_UTTERANCES: RangeInclusive<u64> = 1..=256;
+const OPEN_JOBS: RangeInclusive<u64> = 1..=256;
 const KEPT_ENDINGS: RangeInclusive<u64> = 0..=256;
 const RESULT_DEADLINE_MS: RangeInclusive<u64> = 1_000..=600_000;
 const RESUME_WINDOW_MS: RangeInclusive<u64> = 0..=600_000;
@@ -32,13 +32,14 @@ pub struct Settings {
     pub max_utterance: Duration,
     /// Bytes after which it is cut; at most 16 MiB.
     pub max_utterance_bytes: usize,
-    /// Bytes of speech held at once, in the buffer and for open jobs; room for one utterance at
+    /// Bytes of speech held at once, not cut yet and for open jobs; room for one utterance at
     /// least, at most 256 MiB.
     pub max_held_bytes: usize,
-    /// Utterances whose endings are not all told, the one in the buffer counted; 1 to 256.
-    pub max_open_utterances: usize,
-    /// Endings already told that are kept in case the client says it did not see them; at most
-    /// 256. Endings not yet told are always kept, as parts of open utterances.
+    /// Jobs whose endings are not delivered, one for each target of an utterance, those of the speech
+    /// that is not cut yet counted; 1 to 256. One utterance may always be open.
+    pub max_open_jobs: usize,
+    /// Endings already delivered that are kept for each target in case the client says it did not see
+    /// them; at most 256. Endings not yet delivered are always kept, as parts of open utterances.
     pub max_kept_endings: usize,
     /// From the end of an utterance to the end of waiting for its results; 1 s to 10 min.
     pub result_deadline: Duration,
@@ -59,7 +60,7 @@ impl Default for Settings {
             max_utterance: Duration::from_secs(10),
             max_utterance_bytes: 2 << 20,
             max_held_bytes: 8 << 20,
-            max_open_utterances: 32,
+            max_open_jobs: 32,
             max_kept_endings: 16,
             result_deadline: Duration::from_secs(75),
             resume_window: Duration::from_secs(60),
@@ -114,7 +115,7 @@ impl Settings {
             ("max_utterance_ms", ms(self.max_utterance), MAX_UTTERANCE_MS),
             ("max_utterance_bytes", self.max_utterance_bytes as u64, UTTERANCE_BYTES),
             ("max_held_bytes", self.max_held_bytes as u64, HELD_BYTES),
-            ("max_open_utterances", self.max_open_utterances as u64, OPEN_UTTERANCES),
+            ("max_open_jobs", self.max_open_jobs as u64, OPEN_JOBS),
             ("max_kept_endings", self.max_kept_endings as u64, KEPT_ENDINGS),
             ("result_deadline_ms", ms(self.result_deadline), RESULT_DEADLINE_MS),
             ("resume_window_ms", ms(self.resume_window), RESUME_WINDOW_MS),

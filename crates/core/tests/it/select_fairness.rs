@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use lingua_core::eligibility::{Need, Route, Standing};
+use lingua_core::fleet::select::{SelectPolicy, Selector, Source, Wish};
+use lingua_core::fleet::{Fleet, NodeEntry, ProfileVersion};
 use lingua_core::lang::LangSet;
 use lingua_core::node::{Declaration, NodeProfile};
-use lingua_core::pool::{Fleet, NodeEntry, ProfileVersion};
-use lingua_core::select::{SelectPolicy, Selector, Source, Wish};
 use lingua_core::{Lang, NodeId, TenantId};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+
+use crate::{free_slot, take_slot};
 
 fn route() -> Route {
     Route::Directed(Lang::new("en").unwrap(), Lang::new("zh").unwrap())
@@ -120,7 +122,7 @@ fn the_least_loaded_node_of_a_stale_view_is_not_everybodys_choice() {
     let mut fleet = weathered(1_000, &mut rng);
     let nodes: Vec<NodeId> = fleet.nodes().map(|node| node.id().clone()).collect();
     for node in &nodes[1..] {
-        fleet.placed(node);
+        take_slot(&mut fleet, node);
     }
     let mut herd = 0;
     for _ in 0..1_000 {
@@ -145,12 +147,12 @@ fn jobs_that_come_and_go_are_spread_evenly_over_equal_nodes() {
             let (wish, policy) = (Wish::default(), SelectPolicy::default());
             let mut selector = Selector::new(need(), wish, policy, rng.next_u64());
             let node = selector.next(&mut fleet).unwrap().node;
-            fleet.placed(&node);
+            take_slot(&mut fleet, &node);
             *counts.entry(node.clone()).or_insert(0u64) += 1;
             jobs.push(node);
             while jobs.len() > running {
                 let ended = (rng.next_u64() % jobs.len() as u64) as usize;
-                fleet.ended(&jobs.swap_remove(ended));
+                free_slot(&mut fleet, &jobs.swap_remove(ended));
             }
         }
         let chi: f64 = counts.values().map(|c| (*c as f64 - 400.0).powi(2) / 400.0).sum();
@@ -166,9 +168,9 @@ fn among_idle_nodes_the_quicker_is_likely_and_the_busy_ones_of_the_sample_follow
     let busy = |node: &NodeId| node.as_str()[1..].parse::<usize>().unwrap() % 2 == 0;
     for node in (0..100).map(name) {
         fleet.put(node.clone(), entry());
-        fleet.took(&node, if slow(&node) { 8_000 } else { 1_000 });
+        fleet.record_latency(&node, if slow(&node) { 8_000 } else { 1_000 });
         if busy(&node) {
-            fleet.placed(&node);
+            take_slot(&mut fleet, &node);
         }
     }
     let mut rng = StdRng::seed_from_u64(8);

@@ -7,13 +7,15 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use lingua_core::eligibility::{Need, Route, Standing};
+use lingua_core::fleet::select::{SelectPolicy, Selector, Source, Wish};
+use lingua_core::fleet::{Fleet, NodeEntry, ProfileVersion};
 use lingua_core::lang::LangSet;
 use lingua_core::node::{Declaration, NodeProfile};
-use lingua_core::pool::{Fleet, NodeEntry, ProfileVersion};
-use lingua_core::select::{SelectPolicy, Selector, Source, Wish};
 use lingua_core::{Lang, NodeId, TenantId};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+
+use crate::{free_slot, take_slot};
 
 const NODES: usize = 1_000;
 const SLOTS: u32 = 2;
@@ -68,7 +70,7 @@ fn simulate(load: f64, policy: SelectPolicy, others: u64, seed: u64) -> Outcome 
         while ends.peek().is_some_and(|(Reverse(end), ..)| *end <= now) {
             let (_, node, owner) = ends.pop().unwrap();
             *truth.get_mut(&node).unwrap() -= 1;
-            views[owner].ended(&node);
+            free_slot(&mut views[owner], &node);
         }
         let owner = usize::from(rng.next_u64() % 10 < others);
         let mut selector = Selector::new(need(), Wish::default(), policy, rng.next_u64());
@@ -79,13 +81,13 @@ fn simulate(load: f64, policy: SelectPolicy, others: u64, seed: u64) -> Outcome 
             let used = truth.entry(candidate.node.clone()).or_default();
             if *used < SLOTS {
                 *used += 1;
-                views[owner].placed(&candidate.node);
+                take_slot(&mut views[owner], &candidate.node);
                 let end = now + exponential(&mut rng, service);
                 ends.push((Reverse(end), candidate.node, owner));
                 break true;
             }
             assert!(others > 0 || candidate.source == Source::Full, "our own view was wrong");
-            views[owner].true_load(&candidate.node, *used, SLOTS);
+            views[owner].set_usage(&candidate.node, *used, SLOTS);
         };
         if counted && !granted {
             refused += 1;

@@ -15,13 +15,13 @@ use lingua_core::session::*;
 use lingua_core::{Lang, Moment};
 use proptest::prelude::*;
 
-fn settings(kept: usize) -> Settings {
+fn settings(kept: usize, max_open: usize) -> Settings {
     Settings {
         pause: Duration::from_millis(PAUSE_MS),
         max_utterance: Duration::from_millis(UTTERANCE_MS),
         max_utterance_bytes: UTTERANCE_BYTES,
         max_held_bytes: HELD_BYTES,
-        max_open_utterances: OPEN,
+        max_open_jobs: max_open,
         max_kept_endings: kept,
         result_deadline: Duration::from_millis(DEADLINE_MS),
         resume_window: Duration::from_millis(RESUME_MS),
@@ -38,12 +38,26 @@ fn last_piece(event: &Event<u32>, said: &[u8]) -> Duration {
     }
 }
 
+fn lang(tag: &str) -> Lang {
+    Lang::new(tag).unwrap()
+}
+
+/// The targets of which there is a claim when the client comes back.
+const TARGETS: [&str; 4] = ["zh", "en", "de", "fr"];
+
+/// One target, both directions, and several that meet each other in different places.
 fn routes(which: u8) -> Routes {
-    let route = |src, tgt| Route::Directed(Lang::new(src).unwrap(), Lang::new(tgt).unwrap());
-    match which % 3 {
-        0 => Routes::one(route("en", "zh")),
-        1 => Routes::one(route("zh", "en")),
-        _ => Routes::new([route("en", "zh"), route("en", "de"), route("en", "fr")]).unwrap(),
+    let to = |src, targets: &[&str]| {
+        Routes::new(targets.iter().map(|tgt| Route::Directed(lang(src), lang(tgt)))).unwrap()
+    };
+    match which % 7 {
+        0 => to("en", &["zh"]),
+        1 => to("zh", &["en"]),
+        2 => to("en", &["zh", "de", "fr"]),
+        3 => to("en", &["fr", "zh"]),
+        4 => to("zh", &["de", "en", "fr"]),
+        5 => to("en", &["de"]),
+        _ => Routes::one(Route::Either(lang("en"), lang("zh"))),
     }
 }
 
@@ -63,7 +77,7 @@ enum Op {
     Ended { back: u64, lane: u8, attempt: Attempt, missing: bool },
     OddTimer { timer: u8, early: bool },
     Disconnected { stale: bool },
-    Resumed { stale: bool, unseen: u64 },
+    Resumed { stale: bool, unseen: u64, of_targets: Option<[u64; 4]> },
     Drain,
     Close { finish: bool },
     Restore,
@@ -114,7 +128,8 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(back, lane, attempt, missing)| Op::Ended { back, lane, attempt, missing }),
         4 => (0..3u8, any::<bool>()).prop_map(|(timer, early)| Op::OddTimer { timer, early }),
         2 => prop::bool::weighted(0.3).prop_map(|stale| Op::Disconnected { stale }),
-        4 => (rarely(), unseen).prop_map(|(stale, unseen)| Op::Resumed { stale, unseen }),
+        4 => (rarely(), unseen, prop::option::of([0..8u64, 0..8u64, 0..8u64, 0..8u64]))
+            .prop_map(|(stale, unseen, of_targets)| Op::Resumed { stale, unseen, of_targets }),
         1 => prop_oneof![
             2 => Just(Op::Drain),
             3 => any::<bool>().prop_map(|finish| Op::Close { finish }),
@@ -133,12 +148,12 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(kept: usize, which: u8) -> Self {
-        let routes = routes(which);
-        let session = Session::new(settings(kept), 1, routes.clone(), [7; 16], Moment::ZERO);
+    fn new(kept: usize, max_open: usize, which: u8) -> Self {
+        let (settings, routes) = (settings(kept, max_open), routes(which));
+        let session = Session::new(settings, 1, routes.clone(), [7; 16], Moment::ZERO);
         Driver {
             session: session.unwrap(),
-            checker: Checker::new(kept, routes),
+            checker: Checker::new(kept, max_open, routes),
             now: Moment::ZERO,
             next_seq: 0,
             said: 0,
@@ -210,18 +225,7 @@ impl Driver {
                 self.next_seq = self.next_seq.max(seq + 1);
                 self.audio(seq, len, 20, is_final);
             }
-            Op::Whole { client, which, len } => {
-                let (audio, routes) = (self.speech(len), routes(which));
-                let (duration, manual_cut) = (Duration::from_millis(700), client % 2 == 0);
-                let client_index = client;
-                self.feed(Event::WholeUtterance {
-                    client_index,
-                    routes,
-                    audio,
-                    duration,
-                    manual_cut,
-                });
-            }
+            Op::Whole { client, which, len } => self.whole(client, which, len),
             Op::Finalize => self.feed(Event::Finalize),
             Op::SetLanguages(which) => self.feed(Event::SetLanguages(routes(which))),
             Op::Cancel { back } => self.feed(Event::Cancel { index: self.key(back, 0).index }),
@@ -257,16 +261,34 @@ impl Driver {
                 let epoch = self.session.epoch() - u64::from(stale);
                 self.feed(Event::Disconnected { epoch });
             }
-            Op::Resumed { stale, unseen } => {
-                let epoch = self.session.epoch() + 1 - 2 * u64::from(stale);
-                // What is saved here is never behind, so no number above the last can have been seen.
-                let last_seen = self.session.next_index().checked_sub(unseen + 1);
-                self.feed(Event::Resumed { epoch, last_seen });
-            }
+            Op::Resumed { stale, unseen, of_targets } => self.resume(stale, unseen, of_targets),
             Op::Drain => self.feed(Event::Drain),
             Op::Close { finish } => self.feed(Event::Close { finish_pending: finish }),
             Op::Restore => self.restore(),
         }
+    }
+
+    fn whole(&mut self, client_index: u64, which: u8, len: usize) {
+        let (audio, routes) = (self.speech(len), routes(which));
+        let (duration, manual_cut) = (Duration::from_millis(700), client_index.is_multiple_of(2));
+        self.feed(Event::WholeUtterance { client_index, routes, audio, duration, manual_cut });
+    }
+
+    /// The client comes back, and says what it has seen of all targets or of each.
+    fn resume(&mut self, stale: bool, unseen: u64, of_targets: Option<[u64; 4]>) {
+        let epoch = self.session.epoch() + 1 - 2 * u64::from(stale);
+        // What is saved here is never behind, so no number above the last can have been seen.
+        let seen = |unseen: u64| self.session.next_index().checked_sub(unseen + 1);
+        let last_seen = match of_targets {
+            None => LastSeen::all(seen(unseen)),
+            Some(of) => {
+                let claims = TARGETS.iter().zip(of);
+                let claims = claims.filter_map(|(tag, unseen)| Some((lang(tag), seen(unseen)?)));
+                // Of every target together less is claimed, or nothing.
+                LastSeen { all: seen(unseen + 4), targets: claims.collect() }
+            }
+        };
+        self.feed(Event::Resumed { epoch, last_seen });
     }
 
     /// A timer that was replaced long ago, or one whose moment has not come.
@@ -297,15 +319,16 @@ impl Driver {
             return;
         }
         let (saved, epoch) = (self.session.saved(), self.session.epoch() + 1);
+        let settings = settings(self.checker.kept, self.checker.max_open);
         assert_eq!(saved.acked_seq, self.checker.acked);
         let (session, effects) =
-            Session::restore(settings(self.checker.kept), saved, epoch, [7; 16], self.now).unwrap();
+            Session::restore(settings, saved, epoch, [7; 16], self.now).unwrap();
         self.session = session;
         let acked = self.checker.acked;
         let checker = &mut self.checker;
         for account in &mut checker.utterances {
             account.held = 0;
-            let settled = account.lanes.iter().all(|l| l.accepted || l.ending.is_some());
+            let settled = account.lanes.iter().all(LaneAccount::is_settled);
             let lives_on = account.seqs.map_or(settled, |(_, last)| Some(last) <= acked);
             for lane in account.lanes.iter_mut().filter(|lane| !lane.told) {
                 if !matches!(lane.ending, Some(Ending::Missing(_))) {
@@ -342,7 +365,7 @@ impl Driver {
     /// Every conversation comes to an end, and then nothing is left over.
     fn finish(mut self, resume: bool) {
         if !self.checker.connected && resume {
-            self.play(Op::Resumed { stale: false, unseen: 100 });
+            self.play(Op::Resumed { stale: false, unseen: 100, of_targets: None });
         }
         let connected = self.checker.connected;
         if connected {
@@ -370,15 +393,16 @@ proptest! {
         ..ProptestConfig::with_cases(cases())
     })]
 
-    /// I3, I4, I5, the acknowledgement and every bound, over arbitrary conversations.
+    /// I3, I4 and I5 for each target, the acknowledgement and every bound, over arbitrary sessions.
     #[test]
     fn a_session_keeps_its_promises_whatever_happens_in_whatever_order(
         kept in 0..6usize,
+        max_open in 1..10usize,
         which in any::<u8>(),
         ops in prop::collection::vec(op(), 1..120),
         resume in any::<bool>(),
     ) {
-        let mut driver = Driver::new(kept, which);
+        let mut driver = Driver::new(kept, max_open, which);
         for op in ops {
             driver.play(op);
         }

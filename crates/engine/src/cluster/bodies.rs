@@ -9,11 +9,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
+use lingua_protocol::peer::BodyRef;
 use lingua_store::Instance;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::words::BodyRef;
 use crate::chance::Chance;
 use crate::secret::Secret;
 
@@ -118,15 +118,13 @@ fn digest(body: &[u8]) -> String {
     blake3::hash(body).to_hex()[..32].to_owned()
 }
 
-impl BodyRef {
-    /// Whether this is the body that is meant. One without a digest is of the version before.
-    pub fn is(&self, body: &[u8], secret: &Secret) -> bool {
-        let same = match &self.digest {
-            Some(kept) => *kept == digest(body),
-            None => secret.takes_unsigned(),
-        };
-        same && body.len() == self.bytes
-    }
+/// Whether this is the body that is meant. One without a digest is of the version before.
+pub(super) fn is_meant(by: &BodyRef, body: &[u8], secret: &Secret) -> bool {
+    let same = match &by.digest {
+        Some(kept) => *kept == digest(body),
+        None => secret.takes_unsigned(),
+    };
+    same && body.len() == by.bytes
 }
 
 #[cfg(test)]
@@ -167,10 +165,13 @@ mod tests {
     async fn a_body_is_the_one_that_was_kept() {
         let secret = Secret::from_seed(b"here");
         let kept = bodies().keep(Bytes::from_static(b"speech"), Chance);
-        assert!(kept.is(b"speech", &secret));
-        assert!(!kept.is(b"Speech", &secret) && !kept.is(b"", &secret));
+        assert!(is_meant(&kept, b"speech", &secret));
+        assert!(!is_meant(&kept, b"Speech", &secret) && !is_meant(&kept, b"", &secret));
         let bare = BodyRef { digest: None, ..kept };
-        assert!(!bare.is(b"speech", &secret), "the version before is believed in an upgrade alone");
+        assert!(
+            !is_meant(&bare, b"speech", &secret),
+            "the version before is believed in an upgrade alone"
+        );
     }
 
     #[tokio::test]

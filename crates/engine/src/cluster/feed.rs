@@ -29,7 +29,7 @@ impl Cluster {
         loop {
             if resync_at <= Instant::now() {
                 // From the present end of the feed on, so that nothing falls in between.
-                cursor = match self.shared.store.nodes.changes(None, Duration::ZERO).await {
+                cursor = match self.shared.store.feed.changes(None, Duration::ZERO).await {
                     Ok(changes) => Some(changes.cursor),
                     Err(_) => None,
                 };
@@ -41,7 +41,7 @@ impl Cluster {
                 continue;
             };
             let changes = tokio::select! {
-                changes = self.shared.store.nodes.changes(Some(from), WAIT) => changes,
+                changes = self.shared.store.feed.changes(Some(from), WAIT) => changes,
                 changed = status.changed() => match changed {
                     Ok(()) => {
                         resync_at = Instant::now();
@@ -54,8 +54,8 @@ impl Cluster {
                 Ok(changes) => {
                     for node in &changes.nodes {
                         match self.shared.store.nodes.get(node).await {
-                            Ok(Some(record)) => self.nodes.learn(record),
-                            Ok(None) => self.nodes.unlearn(node),
+                            Ok(Some(record)) => self.router.apply_record(record),
+                            Ok(None) => self.router.remote.remove(node),
                             Err(_) => resync_at = Instant::now(),
                         }
                     }
@@ -75,9 +75,9 @@ impl Cluster {
 
     /// Reads what the store knows of every node; says whether it could.
     pub(super) async fn resync(&self) -> bool {
-        let mut missed: HashSet<_> = self.nodes.elsewhere().into_iter().collect();
+        let mut missed: HashSet<_> = self.router.remote.ids().into_iter().collect();
         for shard in 0..NODE_SHARDS {
-            let records = match self.shared.store.nodes.shard(shard).await {
+            let records = match self.shared.store.feed.shard(shard).await {
                 Ok(records) => records,
                 Err(error) => {
                     tracing::debug!(%error, "the nodes of others are read later");
@@ -86,12 +86,13 @@ impl Cluster {
             };
             for record in records {
                 missed.remove(&record.node);
-                self.nodes.learn(record);
+                self.router.apply_record(record);
             }
         }
         for node in missed {
-            self.nodes.unlearn(&node);
+            self.router.remote.remove(&node);
         }
+        self.router.remote.forget_lost();
         true
     }
 }

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use super::bodies::Bodies;
 use super::question;
-use super::words::Batch;
 use crate::secret::Secret;
+use lingua_protocol::peer::Batch;
 
 /// What is read is written in a form that is read the same.
 pub(crate) fn envelope(data: &[u8]) {

@@ -1,39 +1,39 @@
-//! The way in: words of other instances, each dealt with once or answered with a refusal.
+//! The way in: messages of other instances, each dealt with once or answered with a refusal.
 //!
-//! Nothing is passed on from here: a word is for this instance or for nobody.
+//! Nothing is passed on from here: a message is for this instance or for nobody.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use lingua_protocol::node::message::read_message;
+use lingua_protocol::peer::{Batch, PeerEvent, PeerMessage, PeerResult, RemoteAssign};
 use lingua_store::Instance;
 use lingua_store::bus::{Delivery, Inherit};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::post::{LIVE_FOR, Returned};
+use super::outbox::{LIVE_FOR, Undelivered};
 use super::seal::{self, Route};
 use super::watches::Notice;
-use super::words::{Batch, PeerEvent, PeerResult, PeerWord, RemoteAssign};
 use super::{Cluster, Inflow};
-use crate::dispatch::JobEvent;
-use crate::job::{Reject, ToNode};
+use crate::job::{JobEvent, Reject, ToNode};
 use crate::tasks;
 
-/// How long one look into the inbox waits for a word.
+/// How long one look into the inbox waits for a message.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// After a store that did not answer.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// How often the inboxes of dead instances are looked for.
-const HEIR_EVERY: Duration = Duration::from_secs(2);
+const TAKEOVER_EVERY: Duration = Duration::from_secs(2);
 
-/// How long an heir may take for one inbox.
-const HEIR_FOR: Duration = Duration::from_secs(5);
+/// How long a takeover of one inbox may take.
+const TAKEOVER_FOR: Duration = Duration::from_secs(5);
 
 impl Cluster {
-    /// Runs until the engine ends: takes words in.
+    /// Runs until the engine ends: takes messages in.
     pub async fn receive(self: Arc<Self>) {
         let (bus, me) = (&self.shared.store.bus, &self.shared.instance);
         loop {
@@ -42,7 +42,9 @@ impl Cluster {
                 Ok(deliveries) => {
                     let entries: Vec<_> = deliveries.iter().map(|d| d.entry.clone()).collect();
                     for delivery in deliveries {
-                        self.open(delivery);
+                        if self.opened.lock().open(delivery.id, Instant::now()) {
+                            self.open(delivery);
+                        }
                     }
                     if let Err(error) = bus.ack(me, &entries).await {
                         tracing::debug!(%error, "words were not acknowledged");
@@ -77,12 +79,12 @@ impl Cluster {
         }
     }
 
-    /// The words of an envelope that an instance sent to `to`, and how many nobody knows.
+    /// The messages of an envelope that an instance sent to `to`, and how many nobody knows.
     fn unsealed(
         &self,
         delivery: &Delivery,
         to: &Instance,
-    ) -> Result<(Vec<PeerWord>, usize), String> {
+    ) -> Result<(Vec<PeerMessage>, usize), String> {
         let secret = &self.shared.secret;
         let Delivery { id, from, body, .. } = delivery;
         let by = seal::open(secret, &Route { id: *id, from, to }, body)
@@ -91,51 +93,58 @@ impl Cluster {
         let Some(by) = by.filter(|by| *by != secret.fingerprint()) else {
             return Ok((words, unknown));
         };
-        let ours = |word: PeerWord| word.renamed(|job| secret.renamed(job, by));
+        let ours = |word: PeerMessage| word.renamed(|job| secret.renamed(job, by));
         Ok((words.into_iter().map(ours).collect(), unknown))
     }
 
-    fn on_word(self: &Arc<Self>, from: &Instance, word: PeerWord, age: Duration) {
+    fn on_word(self: &Arc<Self>, from: &Instance, word: PeerMessage, age: Duration) {
         match word {
-            PeerWord::Assign(remote) => self.on_assign(from, *remote, age),
+            PeerMessage::Assign(remote) => self.on_assign(from, *remote, age),
             // One whose speech is being fetched goes to the node by itself.
-            PeerWord::Adopt(remote) if self.is_fetching(&(remote.job, remote.attempt)) => {}
-            PeerWord::Adopt(remote) => self.nodes.adopt_for(from, &remote),
-            PeerWord::Cancel { node, epoch, job, attempt, reason } => {
+            PeerMessage::Adopt(remote) if self.is_fetching(&(remote.job, remote.attempt)) => {}
+            PeerMessage::Adopt(remote) => self.adopt_for(from, &remote),
+            PeerMessage::Cancel { node, epoch, job, attempt, reason } => {
                 let job = self.shared.secret.masked(job);
                 self.give_up_fetching((job, attempt));
-                self.nodes.cancel_for(from, &node, epoch, &job, attempt, known_reason(&reason));
+                self.cancel_for(from, &node, epoch, (job, attempt), known_reason(&reason));
             }
-            PeerWord::ResultAck { node, epoch, job, attempt } => {
-                self.nodes.tell_for(&node, epoch, ToNode::ResultAck { job, attempt });
+            PeerMessage::ResultAck { node, epoch, job, attempt } => {
+                self.tell_for(&node, epoch, ToNode::ResultAck { job, attempt });
             }
-            PeerWord::Control { node, epoch, command, reason } => {
+            PeerMessage::Control { node, epoch, command, reason } => {
                 if let Some(command) = known_command(&command) {
-                    self.nodes.tell_for(&node, epoch, ToNode::Control { command, reason });
+                    self.tell_for(&node, epoch, ToNode::Control { command, reason });
                 }
             }
-            PeerWord::Forget { node, job, attempt, over } => {
+            PeerMessage::Forget { node, job, attempt, over, blame } => {
                 self.give_up_fetching((job, attempt));
-                self.nodes.forget_for(&node, &job, attempt, over);
+                self.forget_for(from, &node, (job, attempt), over, blame);
             }
-            PeerWord::Job { job, node, epoch, event } => {
-                if self.nodes.speaks_for(&node, epoch) {
+            PeerMessage::NodeFault { node } => self.router.fault(&node),
+            PeerMessage::Job { job, node, epoch, event } => {
+                if self.router.speaks_for(&node, epoch) {
                     self.on_event(from, job, event);
                 } else {
                     self.shared.metrics.stale("moved");
                 }
             }
-            PeerWord::SlotFreed { node } => self.nodes.freed_elsewhere(&node),
-            PeerWord::ServicesRun { node, services } => self.nodes.end_marks(&node, &services),
-            PeerWord::WatchJob { job, goal } => self.on_watch(from, job, goal),
-            PeerWord::JobWatched { job, goal } => {
+            PeerMessage::SlotFreed { node } => {
+                if self.shared.fleet.freed_by_peer(&node) {
+                    self.shared.fleet.offer_if_ready(&node);
+                }
+            }
+            PeerMessage::ServicesRun { node, services } => {
+                self.router.services_run(&node, &services)
+            }
+            PeerMessage::WatchJob { job, goal } => self.on_watch(from, job, goal),
+            PeerMessage::JobWatched { job, goal } => {
                 self.on_notice(job, goal, Notice::Promised(from.clone()));
             }
-            PeerWord::JobReached { job, goal } => self.on_notice(job, goal, Notice::Reached),
-            PeerWord::SessionMoved { tenant, session, epoch } => {
+            PeerMessage::JobReached { job, goal } => self.on_notice(job, goal, Notice::Reached),
+            PeerMessage::SessionMoved { tenant, session, epoch } => {
                 self.sessions.moved(tenant, session, epoch);
             }
-            PeerWord::SessionJob { tenant, session, job, ended } => {
+            PeerMessage::SessionJob { tenant, session, job, ended } => {
                 self.on_session_job(from, tenant, session, job, ended);
             }
         }
@@ -162,15 +171,15 @@ impl Cluster {
                 // Dropped when it is placed, or not.
                 let _ = before.await;
             }
-            // Held until it is on the node: a word that gives it up comes before or after that.
+            // Held until it is on the node: a message that gives it up comes before or after that.
             let mut fetching = cluster.fetching.lock();
             let unwanted = fetching.remove(&key).unwrap_or(false);
             match fetched {
-                _ if unwanted => cluster.nodes.unsent_for(&from, &remote),
+                _ if unwanted => cluster.unsent_for(&from, &remote),
                 Ok(audio) => cluster.put_on_node(&from, remote, audio, send_by),
                 Err(error) => {
                     tracing::info!(instance.id = %from.id, error, "the speech of a job could not be fetched");
-                    cluster.nodes.unsent_for(&from, &remote);
+                    cluster.unsent_for(&from, &remote);
                     cluster.not_sent(&from, &remote);
                 }
             }
@@ -192,12 +201,12 @@ impl Cluster {
         let (audio, context) = (remote.audio.clone(), remote.context.take());
         let audio = async {
             match &audio {
-                Some(audio) => self.borrow(from, audio).await,
+                Some(audio) => self.fetch_body(from, audio).await,
                 None => Ok(Bytes::new()),
             }
         };
         let context = async {
-            let fetched = self.borrow(from, context.as_ref()?).await;
+            let fetched = self.fetch_body(from, context.as_ref()?).await;
             String::from_utf8(fetched.ok()?.to_vec()).ok()
         };
         let (audio, context) = tokio::join!(audio, context);
@@ -225,19 +234,19 @@ impl Cluster {
         audio: Bytes,
         send_by: Instant,
     ) {
-        if self.nodes.assign_for(from, &mut remote, audio, send_by).is_err() {
-            self.nodes.unsent_for(from, &remote);
+        if self.assign_for(from, &mut remote, audio, send_by).is_err() {
+            self.unsent_for(from, &remote);
             self.not_sent(from, &remote);
         }
     }
 
     fn not_sent(&self, from: &Instance, remote: &RemoteAssign) {
-        let _ = self.shared.post.send(from, self.refusal(remote));
+        let _ = self.shared.outbox.send(from, self.refusal(remote));
     }
 
     /// What is answered when an attempt cannot be put on its node.
-    fn refusal(&self, remote: &RemoteAssign) -> PeerWord {
-        PeerWord::Job {
+    fn refusal(&self, remote: &RemoteAssign) -> PeerMessage {
+        PeerMessage::Job {
             job: self.shared.secret.masked(remote.job),
             node: remote.node.clone(),
             epoch: remote.epoch,
@@ -247,13 +256,13 @@ impl Cluster {
 
     fn on_event(self: &Arc<Self>, from: &Instance, job: lingua_core::JobId, event: PeerEvent) {
         let event = match event {
-            PeerEvent::Sent { attempt } => JobEvent::Sent { attempt },
+            PeerEvent::Sent { attempt } => JobEvent::OnWire { attempt },
             PeerEvent::NotSent { attempt } => JobEvent::NotSent { attempt },
             PeerEvent::Ack { attempt } => JobEvent::Ack { attempt },
             PeerEvent::Reject { attempt, told: Some(told), .. } => {
                 let (cluster, from) = (Arc::clone(self), from.clone());
                 return tasks::start(async move {
-                    let text = cluster.borrow(&from, &told).await.unwrap_or_default();
+                    let text = cluster.fetch_body(&from, &told).await.unwrap_or_default();
                     let reason = Reject::Other(String::from_utf8_lossy(&text).into_owned());
                     cluster.jobs.tell(&job, JobEvent::Reject { attempt, reason: Box::new(reason) });
                 });
@@ -268,10 +277,11 @@ impl Cluster {
             PeerEvent::Partial { attempt, body } => {
                 let (cluster, from) = (Arc::clone(self), from.clone());
                 return tasks::start(async move {
-                    if let Ok(body) = cluster.borrow(&from, &body).await {
-                        cluster
-                            .jobs
-                            .tell(&job, JobEvent::Partial { attempt, body: Box::new(body) });
+                    if let Ok(body) = cluster.fetch_body(&from, &body).await {
+                        cluster.jobs.tell(
+                            &job,
+                            JobEvent::Partial { attempt, body: Box::new(read_message(body)) },
+                        );
                     }
                 });
             }
@@ -293,7 +303,7 @@ impl Cluster {
         tasks::start(async move {
             let body = match result.body() {
                 None => Ok(Bytes::new()),
-                Some(body) => cluster.borrow(&from, body).await,
+                Some(body) => cluster.fetch_body(&from, body).await,
             };
             let event = match body {
                 Ok(body) => JobEvent::Result { attempt, result: Box::new(result.with(body)) },
@@ -310,31 +320,33 @@ impl Cluster {
         });
     }
 
-    /// Runs until the engine ends: words that nobody took.
+    /// Runs until the engine ends: messages that nobody took.
     pub async fn take_back(self: Arc<Self>, inflow: Inflow) {
-        let Inflow { mut bounced, mut strays } = inflow;
+        let Inflow { mut undeliverable, mut orphans } = inflow;
         loop {
             tokio::select! {
-                Some(returned) = bounced.recv() => match returned {
-                    Returned::Word(word) => self.on_bounced(word),
-                    Returned::Gone => {
-                        self.nodes.lose_owners(|owner| self.shared.post.is_alive(owner));
+                Some(returned) = undeliverable.recv() => match returned {
+                    Undelivered::Word(word) => self.on_undeliverable(word),
+                    Undelivered::Gone => {
+                        self.router.remote.on_peers_lost();
                     }
                 },
-                Some(stray) = strays.recv() => self.on_stray(stray),
+                Some(orphan) = orphans.recv() => self.on_orphan(orphan),
                 else => return,
             }
         }
     }
 
-    fn on_bounced(self: &Arc<Self>, word: PeerWord) {
+    fn on_undeliverable(self: &Arc<Self>, word: PeerMessage) {
         match word {
-            PeerWord::Assign(remote) => {
+            PeerMessage::Assign(remote) => {
                 let job = self.shared.secret.masked(remote.job);
                 self.jobs.tell(&job, JobEvent::NotSent { attempt: remote.attempt });
             }
             // The instance of the job is gone; its session may be elsewhere.
-            PeerWord::Job { job, node, event: PeerEvent::Result { attempt, result }, .. } => {
+            PeerMessage::Job {
+                job, node, event: PeerEvent::Result { attempt, result }, ..
+            } => {
                 self.on_orphan_result(job, &node, attempt, result);
             }
             _ => {}
@@ -342,23 +354,23 @@ impl Cluster {
     }
 
     /// Runs until the engine ends: what was sent to instances that died is refused in their name.
-    pub async fn inherit(self: Arc<Self>) {
-        let mut tick = tokio::time::interval(HEIR_EVERY);
+    pub async fn take_over_inboxes(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(TAKEOVER_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
             let Ok(orphans) = self.shared.store.bus.orphans().await else { continue };
             for dead in orphans.into_iter().filter(|dead| *dead != self.shared.instance) {
-                if let Err(error) = self.inherit_one(&dead).await {
+                if let Err(error) = self.take_over_inbox(&dead).await {
                     tracing::debug!(instance.id = %dead.id, %error, "an inbox is inherited later");
                 }
             }
         }
     }
 
-    async fn inherit_one(self: &Arc<Self>, dead: &Instance) -> lingua_store::Result<()> {
+    async fn take_over_inbox(self: &Arc<Self>, dead: &Instance) -> lingua_store::Result<()> {
         let (bus, me) = (&self.shared.store.bus, &self.shared.instance);
-        while let Inherit::Entries(entries) = bus.inherit(dead, me, HEIR_FOR).await? {
+        while let Inherit::Entries(entries) = bus.inherit(dead, me, TAKEOVER_FOR).await? {
             if entries.is_empty() {
                 return Ok(());
             }
@@ -366,7 +378,7 @@ impl Cluster {
             for delivery in entries {
                 let Ok((words, _)) = self.unsealed(&delivery, dead) else { continue };
                 for word in words {
-                    self.on_inherited(&delivery.from, word);
+                    self.on_taken_over(&delivery.from, word);
                 }
             }
             bus.ack(dead, &ids).await?;
@@ -374,17 +386,17 @@ impl Cluster {
         Ok(())
     }
 
-    /// A word to an instance that is dead.
-    fn on_inherited(self: &Arc<Self>, from: &Instance, word: PeerWord) {
+    /// A message to an instance that is dead.
+    fn on_taken_over(self: &Arc<Self>, from: &Instance, word: PeerMessage) {
         match word {
-            PeerWord::Assign(remote) if *from == self.shared.instance => {
+            PeerMessage::Assign(remote) if *from == self.shared.instance => {
                 let job = self.shared.secret.masked(remote.job);
                 self.jobs.tell(&job, JobEvent::NotSent { attempt: remote.attempt });
             }
-            PeerWord::Assign(remote) => self.not_sent(from, &remote),
-            PeerWord::Job { job, node, event: PeerEvent::Result { attempt, result }, .. }
-                if *from == self.shared.instance =>
-            {
+            PeerMessage::Assign(remote) => self.not_sent(from, &remote),
+            PeerMessage::Job {
+                job, node, event: PeerEvent::Result { attempt, result }, ..
+            } if *from == self.shared.instance => {
                 self.on_orphan_result(job, &node, attempt, result);
             }
             _ => {}

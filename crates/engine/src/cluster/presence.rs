@@ -2,7 +2,7 @@
 //! both. Others write to the store too, so nothing of it is believed without the mark.
 
 use lingua_store::Instance;
-use lingua_store::bus::Peer;
+use lingua_store::presence::Peer;
 
 use super::version::{WIRE, Wire};
 use crate::secret::Secret;

@@ -60,8 +60,8 @@ fn split(body: &[u8]) -> Option<(&[u8], &str, &str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::words::Batch;
     use super::*;
+    use lingua_protocol::peer::Batch;
 
     const OLD: &str =
         "store:0000019a2b3c4d5e-00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";

@@ -11,16 +11,15 @@ use std::time::Duration;
 
 use lingua_core::outcome::Code;
 use lingua_core::{JobId, TenantId};
+use lingua_protocol::peer::{Goal, PeerMessage};
 use lingua_store::Instance;
 use lingua_store::jobs::JobRecord;
-use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::Cluster;
-use super::words::PeerWord;
-use crate::dispatch::View;
 use crate::job::Refusal;
+use crate::jobs::View;
 use crate::settings::WatchBounds;
 use crate::tasks;
 
@@ -44,26 +43,14 @@ const NOTICES: usize = 8;
 /// When one who met the limit may try again.
 const RETRY_MS: u64 = 1_000;
 
-/// How far a job is to get.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Goal {
-    /// A node was chosen for it, or it is over.
-    Placed,
-    /// It is over.
-    Over,
+/// Whether a job has got that far, by the store's record.
+pub fn is_met(goal: Goal, record: &JobRecord) -> bool {
+    let placed = goal == Goal::Placed && record.assignment.is_some();
+    placed || record.state.is_terminal()
 }
 
-impl Goal {
-    /// Whether the job has got that far, by the store's record.
-    pub fn is_met(self, record: &JobRecord) -> bool {
-        let placed = self == Goal::Placed && record.assignment.is_some();
-        placed || record.state.is_terminal()
-    }
-
-    fn is_met_here(self, view: &View) -> bool {
-        self == Goal::Placed && !view.attempts.is_empty()
-    }
+fn is_met_here(goal: Goal, view: &View) -> bool {
+    goal == Goal::Placed && !view.attempts.is_empty()
 }
 
 /// When the record of a watched job is read next.
@@ -193,7 +180,7 @@ impl Cluster {
         while !self.is_forsaken(&(job, goal), &tell) {
             let now = Instant::now();
             let promised = rereads.promised_by.as_ref();
-            if promised.is_some_and(|by| !self.shared.post.is_alive(by)) {
+            if promised.is_some_and(|by| !self.shared.outbox.is_alive(by)) {
                 rereads.lost(now);
                 self.subscribe(job, goal);
             }
@@ -208,7 +195,7 @@ impl Cluster {
                 Err(_) => {}
             }
             match self.shared.store.jobs.get(&job).await {
-                Ok(Some(record)) if goal.is_met(&record) => {
+                Ok(Some(record)) if is_met(goal, &record) => {
                     self.end_watch(&(job, goal));
                     tell.send_replace(Some(record));
                     return;
@@ -242,8 +229,8 @@ impl Cluster {
     }
 
     fn subscribe(&self, job: JobId, goal: Goal) {
-        for (peer, _) in self.shared.post.peers() {
-            let _ = self.shared.post.send(&peer, PeerWord::WatchJob { job, goal });
+        for (peer, _) in self.shared.outbox.peers() {
+            let _ = self.shared.outbox.send(&peer, PeerMessage::WatchJob { job, goal });
         }
     }
 
@@ -256,16 +243,16 @@ impl Cluster {
             if subscribed.len() >= MAX_SUBSCRIBED {
                 return;
             }
-            let _ = self.shared.post.send(from, PeerWord::JobWatched { job: id, goal });
+            let _ = self.shared.outbox.send(from, PeerMessage::JobWatched { job: id, goal });
             if !subscribed.insert(key.clone()) {
                 return;
             }
         }
         let cluster = Arc::clone(self);
         tasks::start(async move {
-            job.until(|view| goal.is_met_here(view)).await;
+            job.until(|view| is_met_here(goal, view)).await;
             cluster.subscribed.lock().remove(&key);
-            let _ = cluster.shared.post.send(&key.2, PeerWord::JobReached { job: id, goal });
+            let _ = cluster.shared.outbox.send(&key.2, PeerMessage::JobReached { job: id, goal });
         });
     }
 

@@ -3,53 +3,27 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use lingua_core::SessionKey;
 use lingua_store::Clock;
+use lingua_store::leaders::Leaders;
 use lingua_store::memory::MemoryStore;
-use lingua_store::nodes::Fenced;
-use lingua_store::owners::{Claimed, Owner, OwnerTable};
 
 use super::*;
 
-/// A table whose answers about leads can be made to hang.
+/// Leaders whose answers can be made to hang.
 struct Hanging {
-    below: Arc<dyn OwnerTable>,
+    below: Arc<dyn Leaders>,
     hangs: Arc<AtomicBool>,
 }
 
 type Result<T> = lingua_store::Result<T>;
 
 #[async_trait]
-impl OwnerTable for Hanging {
-    async fn claim(&self, s: &SessionKey, i: &Instance, ttl: Duration) -> Result<Claimed> {
-        self.below.claim(s, i, ttl).await
-    }
-    async fn renew(&self, s: &SessionKey, i: &Instance, e: u64, ttl: Duration) -> Result<Fenced> {
-        self.below.renew(s, i, e, ttl).await
-    }
-    async fn release(&self, s: &SessionKey, epoch: u64) -> Result<Fenced> {
-        self.below.release(s, epoch).await
-    }
-    async fn owner(&self, s: &SessionKey) -> Result<Option<Owner>> {
-        self.below.owner(s).await
-    }
-    async fn save(&self, s: &SessionKey, e: u64, state: &[u8], keep: Duration) -> Result<Fenced> {
-        self.below.save(s, e, state, keep).await
-    }
-    async fn load(&self, s: &SessionKey) -> Result<Option<Vec<u8>>> {
-        self.below.load(s).await
-    }
+impl Leaders for Hanging {
     async fn lead(&self, task: Task, instance: &Instance, ttl: Duration) -> Result<Lead> {
         if self.hangs.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
         self.below.lead(task, instance, ttl).await
-    }
-    async fn publish(&self, task: Task, fence: u64, what: &[u8]) -> Result<Fenced> {
-        self.below.publish(task, fence, what).await
-    }
-    async fn published(&self, task: Task) -> Result<Option<Vec<u8>>> {
-        self.below.published(task).await
     }
     async fn resign(&self, task: Task, instance: &Instance, fence: u64) -> Result<()> {
         self.below.resign(task, instance, fence).await
@@ -67,9 +41,9 @@ struct Candidate {
 impl Candidate {
     fn stand(store: &Backend, id: &str) -> Self {
         let (hangs, acts) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
-        let below = Arc::clone(&store.owners);
-        let owners = Arc::new(Hanging { below, hangs: Arc::clone(&hangs) });
-        let store = Backend { owners, ..store.clone() };
+        let below = Arc::clone(&store.leaders);
+        let leaders = Arc::new(Hanging { below, hangs: Arc::clone(&hangs) });
+        let store = Backend { leaders, ..store.clone() };
         let instance = Instance { id: id.parse().unwrap(), boot: 1 };
         let leader = Leader::new(store, instance, Chance, Arc::default());
         let counted = Arc::clone(&acts);

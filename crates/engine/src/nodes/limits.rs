@@ -1,57 +1,54 @@
 //! How much of what one node says reaches the store, so that a node that lies costs the store little.
 //!
 //! Registrations and lookups of jobs beyond the limit are refused. Updates of the node's record are
-//! written later instead, the newest one for all: nothing of them is lost.
+//! written later instead, the newest one for all: nothing of them is lost. Registrations are counted
+//! here, for they come before a node has a machine; the rest is the machine's.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use lingua_core::NodeId;
 use lingua_core::limits::MAX_SLOTS;
-use lingua_core::outcome::Code;
-use lingua_core::time::millis;
+use lingua_core::link::Policy;
+use lingua_core::rate::{Gcra, Rate};
+use lingua_core::{Moment, NodeId};
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
-use super::{Connection, Nodes};
-use crate::job::Refusal;
-use crate::rate::{Gcra, Rate};
-use crate::settings::NodeLimits;
+use crate::settings::{NodeLimits, Settings};
 
 /// Names of the limits, as the configuration and the metrics have them.
-const REGISTRATIONS: &str = "node_registrations_per_min";
+pub(super) const REGISTRATIONS: &str = "node_registrations_per_min";
 pub(super) const UPDATES: &str = "node_updates_per_s";
-const LOOKUPS: &str = "node_lookups_per_s";
+pub(super) const LOOKUPS: &str = "node_lookups_per_s";
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Registrations are counted for so many nodes before those that are as new are dropped.
 const COUNTED: usize = 4_096;
 
-/// What one node may have the store do.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NodeRates {
-    pub registrations: Rate,
-    pub updates: Rate,
-    pub lookups: Rate,
+/// How often one node may register.
+pub(super) fn registrations(limits: &NodeLimits) -> Rate {
+    let per_min = limits.registrations_per_min;
+    Rate::new(per_min, SECOND * 60, per_min)
 }
 
-impl NodeRates {
-    pub fn new(limits: NodeLimits) -> Self {
-        let NodeLimits { registrations_per_min, updates_per_s, lookups_per_s } = limits;
-        let second = Duration::from_secs(1);
-        NodeRates {
-            registrations: Rate::new(registrations_per_min, second * 60, registrations_per_min),
-            updates: Rate::new(updates_per_s, second, updates_per_s),
-            // Two reports of a node with all slots taken, one after the other.
-            lookups: Rate::new(lookups_per_s, second, lookups_per_s.max(2 * MAX_SLOTS)),
-        }
+/// What the machines of nodes go by.
+pub(super) fn policy(settings: &Settings) -> Policy {
+    let updates_per_s = settings.node_limits.updates_per_s;
+    Policy {
+        timing: settings.timing,
+        breaker: settings.breaker,
+        slow_start: settings.slow_start,
+        overload_above: settings.resource_threshold_percent,
+        updates: Rate::new(updates_per_s, SECOND, updates_per_s),
+        lookups: lookups(&settings.node_limits),
     }
 }
 
-/// What one registered node has used.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StoreUse {
-    pub updates: Gcra,
-    pub lookups: Gcra,
+/// How many jobs that nobody here knows one node may name.
+fn lookups(limits: &NodeLimits) -> Rate {
+    let per_s = limits.lookups_per_s;
+    // Two reports of a node with all slots taken, one after the other.
+    Rate::new(per_s, SECOND, per_s.max(2 * MAX_SLOTS))
 }
 
 /// Registrations by node. They are counted before anything else is known of a node, and of nodes that
@@ -74,7 +71,7 @@ impl Registrations {
     }
 
     /// One more of this node; the error says how long to wait.
-    pub fn take(&self, node: &NodeId, now: Instant) -> Result<(), Duration> {
+    pub fn take(&self, node: &NodeId, now: Moment) -> Result<(), Duration> {
         let mut counted = self.counted.lock();
         let Counted { by_node, most } = &mut *counted;
         if by_node.len() >= *most {
@@ -93,39 +90,6 @@ impl Registrations {
     }
 }
 
-impl Nodes {
-    /// Whether the node may register once more.
-    pub(super) fn may_register(&self, id: &NodeId) -> Result<(), Refusal> {
-        self.registrations.take(id, Instant::now()).map_err(|wait| {
-            let most = self.shared.settings.node_limits.registrations_per_min;
-            let detail = format!("a node may register {most} times a minute");
-            self.limited(REGISTRATIONS, detail, wait)
-        })
-    }
-
-    /// Whether the node may have one more job looked up that this instance does not know.
-    pub fn may_look_up(&self, from: &Connection) -> Result<(), Refusal> {
-        self.look_up(&mut from.node.lock().store_use, 1)
-    }
-
-    /// The same for so many jobs together.
-    pub(super) fn look_up(&self, used: &mut StoreUse, jobs: usize) -> Result<(), Refusal> {
-        let cost = u32::try_from(jobs).unwrap_or(u32::MAX);
-        used.lookups.take(self.rates.lookups, cost, Instant::now()).map_err(|wait| {
-            let most = self.shared.settings.node_limits.lookups_per_s;
-            let detail = format!(
-                "{jobs} jobs that this instance does not know; a node may name {most} a second"
-            );
-            self.limited(LOOKUPS, detail, wait)
-        })
-    }
-
-    fn limited(&self, limit: &'static str, detail: String, wait: Duration) -> Refusal {
-        self.shared.metrics.limited(limit);
-        Refusal::new(Code::RateLimited, detail).retry_after(millis(wait).max(1))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,26 +98,22 @@ mod tests {
         NodeId::new(format!("n-{n}")).unwrap()
     }
 
-    fn rates() -> NodeRates {
-        NodeRates::new(NodeLimits {
-            registrations_per_min: 60,
-            updates_per_s: 10,
-            lookups_per_s: 64,
-        })
+    fn limits() -> NodeLimits {
+        NodeLimits { registrations_per_min: 60, updates_per_s: 10, lookups_per_s: 64 }
     }
 
-    #[tokio::test]
-    async fn a_minute_of_registrations_may_come_at_once_and_each_node_has_its_own() {
-        let (counted, now) = (Registrations::new(rates().registrations), Instant::now());
+    #[test]
+    fn a_minute_of_registrations_may_come_at_once_and_each_node_has_its_own() {
+        let (counted, now) = (Registrations::new(registrations(&limits())), Moment::ZERO);
         let burst = |n| (0..500).filter(|_| counted.take(&node(n), now).is_ok()).count();
         assert_eq!((burst(1), burst(2)), (60, 60));
         let later = now + Duration::from_secs(10);
         assert_eq!((0..500).filter(|_| counted.take(&node(1), later).is_ok()).count(), 10);
     }
 
-    #[tokio::test]
-    async fn counts_of_nodes_that_are_as_new_are_dropped_and_no_others() {
-        let (counted, now) = (Registrations::new(rates().registrations), Instant::now());
+    #[test]
+    fn counts_of_nodes_that_are_as_new_are_dropped_and_no_others() {
+        let (counted, now) = (Registrations::new(registrations(&limits())), Moment::ZERO);
         while counted.take(&node(0), now).is_ok() {}
         for n in 1..COUNTED {
             counted.take(&node(n), now).unwrap();
@@ -165,14 +125,14 @@ mod tests {
         assert_eq!(left, 2, "its count was kept");
     }
 
-    #[tokio::test]
-    async fn a_node_with_all_slots_taken_may_name_all_of_its_jobs_twice() {
-        let (mut used, now) = (StoreUse::default(), Instant::now());
-        let rate = rates().lookups;
-        used.lookups.take(rate, MAX_SLOTS, now).unwrap();
-        used.lookups.take(rate, MAX_SLOTS, now).unwrap();
-        used.lookups.take(rate, 1, now).unwrap_err();
+    #[test]
+    fn a_node_with_all_slots_taken_may_name_all_of_its_jobs_twice() {
+        let (mut used, now) = (Gcra::default(), Moment::ZERO);
+        let rate = lookups(&limits());
+        used.take(rate, MAX_SLOTS, now).unwrap();
+        used.take(rate, MAX_SLOTS, now).unwrap();
+        used.take(rate, 1, now).unwrap_err();
         // And again with every heartbeat of a current agent.
-        used.lookups.take(rate, MAX_SLOTS, now + Duration::from_secs(5)).unwrap();
+        used.take(rate, MAX_SLOTS, now + 5 * SECOND).unwrap();
     }
 }

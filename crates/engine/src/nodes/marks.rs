@@ -1,14 +1,10 @@
 //! Nodes that miss a model or a service for a direction: they are not asked for it for a while.
 
-use std::sync::Arc;
-
 use lingua_core::NodeId;
 use lingua_core::eligibility::Route;
 use tokio::time::Instant;
 
-use super::state::NodeState;
 use super::{Nodes, gap_name};
-use crate::cluster::words::PeerWord;
 
 /// Marks kept; beyond it the oldest go.
 const MAX_MARKS: usize = 4_096;
@@ -51,39 +47,10 @@ impl Marks {
 }
 
 impl Nodes {
-    /// These services of a node run by its own word: what it missed of them it has now.
-    pub(super) fn services_run(&self, node: &Arc<NodeState>, running: Vec<String>) {
-        let begun = {
-            let mut inner = node.lock();
-            let before = inner.services.replace(running.clone());
-            let begun = |known: &Vec<String>, id: &String| !known.contains(id);
-            before.map(|known| running.iter().filter(|id| begun(&known, id)).cloned().collect())
-        };
-        self.end_marks(&node.id, &running);
-        // Whoever sent a job that failed for want of it has the mark, also if that is another instance.
-        if let Some(services) = begun.filter(|begun: &Vec<String>| !begun.is_empty()) {
-            for (peer, _) in self.shared.post.peers() {
-                let (node, services) = (node.id.clone(), services.clone());
-                let _ = self.shared.post.send(&peer, PeerWord::ServicesRun { node, services });
-            }
-        }
-    }
-
     /// A node has these now.
     pub(crate) fn end_marks(&self, id: &NodeId, services: &[String]) {
-        let Some(node) = self.get(id) else { return };
         let names = services.iter().filter_map(|service| gap_name(service));
-        let names: Vec<String> = names.map(|name| name.to_string()).collect();
-        names.iter().for_each(|name| self.marks().end(id, name));
-        let ended = {
-            let mut inner = node.lock();
-            let before = inner.gaps.len();
-            inner.gaps.retain(|(gap, _)| !names.iter().any(|name| name == gap.as_str()));
-            inner.gaps.len() < before
-        };
-        if ended {
-            self.refresh(&node);
-        }
+        names.for_each(|name| self.marks().end(id, name.as_str()));
     }
 }
 

@@ -1,8 +1,8 @@
-//! One conversation: a task that owns its machine, and its client's line while there is one.
+//! One session: a task that owns its machine, and its client's connection while there is one.
 //!
 //! What the client says is fed to the machine where it is read, what the machine wants is done at
 //! once, and nothing here waits for anything but the next event. Answers of the store and news of
-//! jobs come through the mailbox.
+//! jobs come as commands.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -11,44 +11,48 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use lingua_core::Moment;
-use lingua_core::outcome::{Code, MissingReason};
-use lingua_core::session::{Ending, Event, Ignored, ResultKey, Routes, Session, Timer};
+use lingua_core::outcome::Code;
+use lingua_core::session::{Effects, Event, Ignored, ResultKey, Session, Timer};
+use lingua_protocol::close;
 use tokio::time::{Instant, timeout_at};
 
+use super::commands::{Attach, CommandReceiver, CommandSender, SessionCommand};
+use super::connection::{ClientConnection, CloseReason, ConnectionEvent};
+use super::context::Context;
+use super::error_throttle::ErrorThrottle;
+use super::inbound::{FromClient, Opening, Supports, WholeUtterance};
 use super::joining::{Bounds, Joining};
-use super::mail::{Attach, JobNews, Letterbox, Mailbox, SaveOutcome, ToSession};
-use super::making::{Answer, OpenJob, Sentences};
-use super::owning::Left;
-use super::saving;
-use super::seat::Seat;
-use super::shown::Shown;
-use super::words::{
-    Bye, FromClient, Line, LineEvent, Manner, Opening, Step, Supports, ToClient, Whole,
-};
-use super::{Handle, Sessions};
-use crate::job::{Ended, Refusal};
+use super::open_job::{Answer, OpenJob};
+use super::options::SpeechOptions;
+use super::outbound::ToClient;
+use super::ownership::FinalState;
+use super::registry::Registration;
+use super::saved_state::SavedJob;
+use super::saving::Saving;
+use super::{SessionHandle, Sessions};
+use crate::job::Refusal;
 use crate::tasks;
 use crate::trace::{Kind, Live};
 
-/// The task of one conversation.
+/// The task of one session.
 pub(super) struct Actor {
     pub(super) service: Arc<Sessions>,
-    pub(super) handle: Arc<Handle>,
-    _seat: Seat,
+    pub(super) handle: Arc<SessionHandle>,
+    _registration: Registration,
     pub(super) machine: Session<Answer>,
-    pub(super) line: Option<Box<dyn Line>>,
-    mailbox: Mailbox,
-    pub(super) letterbox: Letterbox,
-    pub(super) manner: Arc<Manner>,
+    pub(super) connection: Option<Box<dyn ClientConnection>>,
+    received: CommandReceiver,
+    pub(super) commands: CommandSender,
+    pub(super) options: Arc<SpeechOptions>,
     pub(super) supports: Supports,
     pub(super) trace_id: String,
     /// What its client was shown, if it shows every error.
-    pub(super) shown: Shown,
+    pub(super) errors: ErrorThrottle,
     /// Its span, if it is traced.
     pub(super) trace: Option<Box<Live>>,
-    /// Of utterances whose endings are not told, by index.
+    /// Jobs whose endings are not delivered, by index.
     pub(super) open: VecDeque<OpenJob>,
-    pub(super) sentences: Sentences,
+    pub(super) context: Context,
     timers: [Option<(u64, Instant)>; 3],
     /// What else is to be fed to the machine.
     pub(super) next: VecDeque<Event<Answer>>,
@@ -56,24 +60,14 @@ pub(super) struct Actor {
     pub(super) joining: Joining,
     pub(super) bounds: Bounds,
     /// The whole utterance that is being fed.
-    pub(super) whole: Option<Box<Whole>>,
-    saving: Saving,
-    leaving: Option<Leaving>,
+    pub(super) whole: Option<Box<WholeUtterance>>,
+    pub(super) saving: Saving,
+    pub(super) leaving: Option<Leaving>,
 }
 
-/// How far the store knows what the next owner would need.
-#[derive(Default)]
-struct Saving {
-    /// Up to here the client may be told that its speech is safe, once it is saved.
-    acked: Option<u32>,
-    told: Option<u32>,
-    under_way: Option<Option<u32>>,
-    wanted: bool,
-}
-
-/// Why the conversation ends.
+/// Why the session ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaving {
+pub(super) enum Leaving {
     /// The client closed it.
     Asked,
     /// The instance goes away.
@@ -82,20 +76,22 @@ enum Leaving {
     GaveUp,
     /// Another instance has it.
     Superseded,
+    /// An administrator ended it.
+    Disconnected,
 }
 
 impl Actor {
     pub(super) fn new(
         service: Arc<Sessions>,
-        mut seat: Seat,
+        mut registration: Registration,
         machine: Session<Answer>,
         opening: &Opening,
         trace_id: String,
     ) -> Self {
-        let context = service.shared.settings.sessions;
+        let limits = service.shared.settings.sessions;
         let bounds = Bounds::of(machine.settings());
-        let handle = Arc::clone(&seat.handle);
-        let (mailbox, letterbox) = (seat.take_mailbox(), seat.letterbox());
+        let handle = Arc::clone(&registration.handle);
+        let (received, commands) = (registration.take_commands(), handle.commands());
         let trace =
             service.shared.trace(("session", Kind::Server), opening.traceparent, &handle.key);
         let trace = trace.map(|mut live| {
@@ -105,18 +101,18 @@ impl Actor {
         Actor {
             service,
             handle,
-            _seat: seat,
+            _registration: registration,
             machine,
-            line: None,
-            mailbox,
-            letterbox,
-            manner: Arc::clone(&opening.manner),
+            connection: None,
+            received,
+            commands,
+            options: Arc::clone(&opening.options),
             supports: opening.supports,
             trace_id,
-            shown: Shown::default(),
+            errors: ErrorThrottle::default(),
             trace,
             open: VecDeque::new(),
-            sentences: Sentences::new(context.context_sentences, context.context_chars),
+            context: Context::new(limits.context_sentences, limits.context_chars),
             timers: [None; 3],
             next: VecDeque::new(),
             joining: Joining::default(),
@@ -127,22 +123,24 @@ impl Actor {
         }
     }
 
-    /// A new conversation on this line.
-    pub(super) fn begin(mut self, line: Box<dyn Line>, recovered: Option<bool>) {
-        self.line = Some(line);
+    /// A new session on this connection.
+    pub(super) fn begin(mut self, connection: Box<dyn ClientConnection>, recovered: Option<bool>) {
+        self.connection = Some(connection);
         self.greet(recovered, self.machine.next_index());
         tasks::start(Box::new(self).run());
     }
 
-    /// A conversation that another instance had, back on this line.
+    /// A session that another instance had, continued on this connection.
     pub(super) fn take_over(
         mut self,
-        jobs: Vec<saving::SavedJob>,
-        effects: Vec<lingua_core::session::Effect<Answer>>,
+        jobs: Vec<SavedJob>,
+        effects: Effects<Answer>,
         attach: Attach,
     ) {
         self.saving.told = self.machine.acked_seq();
-        self.open.extend(jobs.into_iter().map(|job| OpenJob::inherited(job, &self.machine)));
+        let partials = self.options.job.enable_streaming_asr.is_on();
+        let inherited = |job| OpenJob::inherited(job, &self.machine, partials);
+        self.open.extend(jobs.into_iter().map(inherited));
         let began = std::panic::catch_unwind(AssertUnwindSafe(|| {
             for effect in effects {
                 self.perform(effect);
@@ -155,37 +153,40 @@ impl Actor {
         }
     }
 
-    /// Boxed, for a task keeps room for everything that it may ever have in hand: the conversation
-    /// itself, and once more where it is passed on.
+    /// Boxed, for a task keeps room for everything that it may ever hold: the session itself, and once
+    /// more where it is passed on.
     async fn run(mut self: Box<Self>) {
         let lived = AssertUnwindSafe(self.drive()).catch_unwind().await;
         self.end(lived.map_err(|_| ())).await;
     }
 
-    async fn end(mut self: Box<Self>, lived: Result<Bye, ()>) {
+    async fn end(mut self: Box<Self>, lived: Result<CloseReason, ()>) {
         let left = match (&lived, self.leaving) {
-            (_, Some(Leaving::Superseded)) => Left::Taken,
-            // Everything is told; the client may go on elsewhere where it was.
-            (Ok(_), Some(Leaving::Drain | Leaving::GaveUp)) => Left::State(self.state()),
-            _ => Left::Nothing,
+            (_, Some(Leaving::Superseded)) => FinalState::Taken,
+            // Everything is delivered; the client may continue elsewhere where it was.
+            (Ok(_), Some(Leaving::Drain | Leaving::GaveUp)) => {
+                FinalState::Resumable(self.saved_state())
+            }
+            _ => FinalState::Over,
         };
-        let bye = lived.unwrap_or_else(|()| {
+        let reason = lived.unwrap_or_else(|()| {
             self.service.shared.metrics.session_panics.inc();
             let session = self.handle.key.session();
-            tracing::error!(session.id = %session, "a session ended by a mistake of ours");
-            Bye::new(1011, "the scheduler made a mistake with this session")
+            tracing::error!(session.id = %session, "a session ended by a panic");
+            CloseReason::new(1011, "internal error: this session has ended")
         });
         if let Some(mut trace) = self.trace.take() {
             trace.note("utterances", self.handle.utterances());
             trace.ends(match self.leaving {
-                _ if bye.code == Some(1011) => Code::InternalError.as_str(),
+                _ if reason.code == Some(1011) => Code::InternalError.as_str(),
                 Some(Leaving::Asked) => "closed",
                 Some(Leaving::Drain | Leaving::GaveUp) => "draining",
                 Some(Leaving::Superseded) => "superseded",
+                Some(Leaving::Disconnected) => "disconnected",
                 None => "gone",
             });
         }
-        let taken = left == Left::Taken;
+        let taken = left == FinalState::Taken;
         if taken {
             self.hand_over();
         }
@@ -193,75 +194,73 @@ impl Actor {
             open.cancel("session_over");
         }
         self.service.over(&self.handle, left);
-        if let Some(line) = self.line.take() {
-            // The place is free before the goodbye, which may take a moment.
+        if let Some(connection) = self.connection.take() {
+            // The session is unregistered before the close, which may take a moment.
             drop(self);
-            line.end(bye).await;
+            connection.close(reason).await;
         }
     }
 
-    /// What came and was not read; nothing more comes.
-    pub(super) fn rest_of_mail(&mut self) -> Vec<ToSession> {
-        self.mailbox.close();
-        std::iter::from_fn(|| self.mailbox.try_recv().ok()).map(|mail| *mail).collect()
+    /// Commands that came and were not handled; no more come.
+    pub(super) fn remaining_commands(&mut self) -> Vec<SessionCommand> {
+        self.received.close();
+        std::iter::from_fn(|| self.received.try_recv().ok()).map(|command| *command).collect()
     }
 
-    /// What the next owner needs, as the store keeps it.
-    fn state(&self) -> Vec<u8> {
-        let jobs: Vec<saving::SavedJob> =
-            self.open.iter().filter(|open| !open.over).map(OpenJob::saved).collect();
-        let (former, clocks) = (self.handle.former(), self.service.clocks());
-        saving::write(&self.machine.saved(), former, &self.trace_id, &jobs, clocks)
-    }
-
-    async fn drive(&mut self) -> Bye {
+    async fn drive(&mut self) -> CloseReason {
         loop {
-            if let Some(bye) = self.over() {
-                return bye;
+            if let Some(reason) = self.over() {
+                return reason;
             }
             let timers = self.timers.iter().flatten().map(|(_, at)| *at);
             let due = timers.chain(self.joining.due()).min();
-            let event = match &mut self.line {
-                Some(line) => {
-                    line.wake_at(due);
-                    poll_fn(|cx| line.poll_event(cx, &mut self.mailbox)).await
+            let event = match &mut self.connection {
+                Some(connection) => {
+                    connection.wake_at(due);
+                    poll_fn(|cx| connection.poll_event(cx, &mut self.received)).await
                 }
-                None => next_mail(&mut self.mailbox, due).await,
+                None => next_command(&mut self.received, due).await,
             };
             match event {
-                LineEvent::Said(said) => self.on_said(said),
-                LineEvent::Mail(mail) => self.on_mail(*mail),
-                LineEvent::Due => self.on_due(),
-                LineEvent::Ended(bye) => self.on_line_ended(bye),
+                ConnectionEvent::Message(message) => self.on_message(message),
+                ConnectionEvent::Command(command) => self.on_command(*command),
+                ConnectionEvent::Due => self.on_due(),
+                ConnectionEvent::Closed(reason) => self.on_closed(reason),
             }
         }
     }
 
-    /// How the line ends, once everything has ended.
-    fn over(&mut self) -> Option<Bye> {
+    /// How the connection is closed, once everything has ended.
+    fn over(&mut self) -> Option<CloseReason> {
         if self.leaving == Some(Leaving::Superseded) {
-            return Some(Bye::new(4001, "another connection of this session took over"));
+            return Some(CloseReason::new(
+                close::SUPERSEDED,
+                "another connection of this session took over",
+            ));
         }
         if !self.machine.is_closed() && self.leaving != Some(Leaving::GaveUp) {
             return None;
         }
         Some(match self.leaving {
             Some(Leaving::Asked) => {
-                self.tell(ToClient::CloseAck);
-                Bye::new(1000, "closed")
+                self.send(ToClient::CloseAck);
+                CloseReason::new(close::NORMAL, "closed")
+            }
+            Some(Leaving::Disconnected) => {
+                CloseReason::new(close::POLICY, "an administrator disconnected this session")
             }
             _ => {
                 let pause = 200 + self.service.shared.chance.bits() % 1_800;
-                Bye::new(1001, format!("{{\"retry_after_ms\":{pause}}}"))
+                CloseReason::new(close::GOING_AWAY, format!("{{\"retry_after_ms\":{pause}}}"))
             }
         })
     }
 
-    fn on_said(&mut self, said: FromClient) {
-        if said.ends_pieces() {
+    fn on_message(&mut self, message: FromClient) {
+        if message.ends_pieces() {
             self.end_joining();
         }
-        match said {
+        match message {
             FromClient::Audio { seq, audio, duration, is_final } => {
                 let silent = !self.machine.is_collecting();
                 self.feed(Event::Audio { seq, bytes: audio, duration, is_final });
@@ -271,10 +270,7 @@ impl Actor {
             }
             FromClient::Utterance(whole) => self.on_utterance(*whole),
             FromClient::Finalize => self.feed(Event::Finalize),
-            FromClient::SetLanguages(manner) => {
-                self.feed(Event::SetLanguages(Routes::one(manner.route)));
-                self.manner = manner;
-            }
+            FromClient::SetLanguages(options) => self.set_options(options),
             FromClient::Cancel { utterance_index } => {
                 let index = self.machine.index_of(utterance_index).unwrap_or(utterance_index);
                 if self.machine.next_index() <= index {
@@ -293,10 +289,16 @@ impl Actor {
         }
     }
 
-    pub(super) fn on_whole(&mut self, whole: Box<Whole>) {
+    /// From now on with these options. What was said so far is cut, and worked on with the old ones.
+    pub(super) fn set_options(&mut self, options: Arc<SpeechOptions>) {
+        self.feed(Event::SetLanguages(options.routes.clone()));
+        self.options = options;
+    }
+
+    pub(super) fn on_whole(&mut self, whole: Box<WholeUtterance>) {
         let event = Event::WholeUtterance {
             client_index: whole.client_index,
-            routes: Routes::one(whole.manner.route),
+            routes: whole.options.routes.clone(),
             audio: whole.audio.clone(),
             duration: whole.duration,
             manual_cut: whole.manual_cut,
@@ -306,81 +308,31 @@ impl Actor {
         self.whole = None;
     }
 
-    fn on_mail(&mut self, mail: ToSession) {
-        match mail {
-            ToSession::Job(key, news) => self.on_news(key, news),
-            ToSession::Ended(job, ended) => match self.open.iter().find(|open| open.id == job) {
+    fn on_command(&mut self, command: SessionCommand) {
+        match command {
+            SessionCommand::Job(key, news) => self.on_news(key, news),
+            SessionCommand::Ended(job, ended) => match self.open.iter().find(|open| open.id == job)
+            {
                 Some(open) => {
                     let key = open.key;
                     self.on_ended(key, ended);
                 }
                 None => self.service.shared.metrics.session_ignored("no_job"),
             },
-            ToSession::Attach(attach) => self.attach(attach),
-            ToSession::Superseded => self.leaving = Some(Leaving::Superseded),
-            ToSession::Drain => self.drain(),
-            ToSession::GiveUp => self.leaving = Some(Leaving::GaveUp),
-            ToSession::SaveAgain => {
+            SessionCommand::Attach(attach) => self.attach(attach),
+            SessionCommand::Superseded => self.leaving = Some(Leaving::Superseded),
+            SessionCommand::Disconnect => {
+                self.leaving = Some(Leaving::Disconnected);
+                self.feed(Event::Close { finish_pending: false });
+            }
+            SessionCommand::Drain => self.drain(),
+            SessionCommand::GiveUp => self.leaving = Some(Leaving::GaveUp),
+            SessionCommand::SaveAgain => {
                 self.saving.wanted = true;
                 self.save();
             }
-            ToSession::Saved(outcome) => self.on_saved(outcome),
+            SessionCommand::Saved(outcome) => self.on_saved(outcome),
         }
-    }
-
-    fn on_news(&mut self, key: ResultKey, news: JobNews) {
-        match news {
-            JobNews::Assigned { attempt, hedge } => {
-                self.feed(Event::Assigned { key, attempt, hedge });
-                if let Some(open) = self.open_job(key) {
-                    open.placed = true;
-                }
-                if attempt == 1 {
-                    self.step(key, Step::Dispatched);
-                }
-            }
-            JobNews::Accepted { attempt } => {
-                let first = self
-                    .open_job(key)
-                    .is_some_and(|open| !std::mem::replace(&mut open.accepted, true));
-                // A whole utterance is acknowledged by no number; the next owner is to know of it.
-                self.saving.wanted |= first;
-                self.feed(Event::NodeAccepted { key, attempt });
-                self.save();
-                if first {
-                    self.step(key, Step::NodeAccepted);
-                }
-            }
-            JobNews::Partial { attempt, body } => {
-                let Some(open) = self.open_job(key) else { return };
-                let payload = open.answer(body);
-                self.feed(Event::Partial { key, attempt, payload });
-            }
-            JobNews::Ended(ended) => self.on_ended(key, ended),
-        }
-        self.hand_in_held();
-    }
-
-    fn on_ended(&mut self, key: ResultKey, ended: Ended) {
-        let Some(open) = self.open_job(key) else {
-            self.service.shared.metrics.session_ignored("no_job");
-            return;
-        };
-        let ending = match ended {
-            Ended::Done(body) => Ending::Result(open.answer(body)),
-            Ended::Empty { .. } => Ending::Missing(MissingReason::SilenceDetected),
-            Ended::Failed(refusal) => {
-                let reason = refusal.code.missing_reason();
-                open.failure = Some(refusal);
-                Ending::Missing(reason)
-            }
-            Ended::Cancelled(reason) if reason == "draining" => {
-                Ending::Missing(MissingReason::Draining)
-            }
-            Ended::Cancelled(_) => Ending::Missing(MissingReason::Cancelled),
-        };
-        open.over = true;
-        self.feed(Event::Ended { key, attempt: None, ending });
     }
 
     fn on_due(&mut self) {
@@ -394,50 +346,12 @@ impl Actor {
         }
     }
 
-    fn on_line_ended(&mut self, bye: Bye) {
-        tracing::debug!(session.id = %self.handle.key.session(), reason = bye.reason, "a session's line ends");
-        self.drop_line(bye);
-        self.abandon_joining();
-        self.feed(Event::Disconnected { epoch: self.machine.epoch() });
-    }
-
-    /// Lets the line go; its goodbye may take a moment, which the conversation does not.
-    fn drop_line(&mut self, bye: Bye) {
-        if let Some(line) = self.line.take() {
-            tasks::start(line.end(bye));
-        }
-        self.handle.set_connected(false);
-    }
-
-    /// The client is back on another line, whose word counts from now on.
-    fn attach(&mut self, attach: Attach) {
-        let Attach { line, opening, epoch } = attach;
-        if self.line.is_some() {
-            self.drop_line(Bye::new(4001, "a newer connection of this session took over"));
-            self.feed(Event::Disconnected { epoch: self.machine.epoch() });
-        }
-        self.line = Some(line);
-        self.handle.set_connected(true);
-        self.handle.set_epoch(epoch);
-        self.supports = opening.supports;
-        let last_seen = opening.resume.as_ref().and_then(|resume| resume.last_index);
-        let last_seen = last_seen.map(|seen| self.machine.index_of(seen).unwrap_or(seen));
-        self.feed(Event::Resumed { epoch, last_seen });
-        if self.machine.is_closed() {
-            return;
-        }
-        self.feed(Event::SetLanguages(Routes::one(opening.manner.route)));
-        self.manner = opening.manner;
-        self.saving.wanted = true;
-        self.save();
-    }
-
     fn drain(&mut self) {
         if self.leaving.is_none() {
             self.leaving = Some(Leaving::Drain);
         }
         let deadline_ms = self.service.shared.settings.drain_ms;
-        self.tell(ToClient::GoAway { deadline_ms, reason: "the instance is stopping" });
+        self.send(ToClient::GoAway { deadline_ms, reason: "the instance is stopping" });
         self.end_joining();
         self.feed(Event::Drain);
     }
@@ -460,14 +374,7 @@ impl Actor {
         self.timers[timer as usize] = Some((generation, self.service.instant(at)));
     }
 
-    /// The client's speech is safe up to here, once the store knows.
-    pub(super) fn acknowledge(&mut self, seq: u32) {
-        self.saving.acked = Some(seq);
-        self.saving.wanted = true;
-        self.save();
-    }
-
-    /// What an older line of an ignored event was about.
+    /// Counts an event that had no effect.
     pub(super) fn ignored(&self, ignored: Ignored) {
         self.service.shared.metrics.session_ignored(match ignored {
             Ignored::StaleAttempt => "stale_attempt",
@@ -477,84 +384,17 @@ impl Actor {
             Ignored::Closed => "closed",
         });
     }
-
-    /// Brings the store up to date, one write at a time.
-    pub(super) fn save(&mut self) {
-        if !self.supports.resume {
-            self.tell_acked(self.saving.acked);
-            return;
-        }
-        if self.saving.under_way.is_some() || self.machine.is_closed() {
-            return;
-        }
-        if !std::mem::take(&mut self.saving.wanted) {
-            return;
-        }
-        self.saving.under_way = Some(self.saving.acked);
-        let (bytes, epoch) = (self.state(), self.machine.epoch());
-        let mut write = Box::pin(self.service.clone().save(self.handle.key.clone(), epoch, bytes));
-        // The embedded store answers at once, and most others soon.
-        match (&mut write).now_or_never() {
-            Some(outcome) => self.on_saved(outcome),
-            None => {
-                let letterbox = self.letterbox.clone();
-                tasks::start(async move {
-                    let outcome = write.await;
-                    let _ = letterbox.send(Box::new(ToSession::Saved(outcome))).await;
-                });
-            }
-        }
-    }
-
-    fn on_saved(&mut self, outcome: SaveOutcome) {
-        let Some(acked) = self.saving.under_way.take() else { return };
-        match outcome {
-            SaveOutcome::Done => self.tell_acked(acked),
-            // Of a line of our own that is on its way here: saved again as soon as it is there.
-            SaveOutcome::Stale { epoch } if self.handle.is_ours(epoch) => {
-                self.saving.wanted = true;
-                if self.machine.epoch() < epoch {
-                    return;
-                }
-            }
-            SaveOutcome::Stale { .. } => self.leaving = Some(Leaving::Superseded),
-            // Tried again when the store is back, or with the next word.
-            SaveOutcome::Failed => return,
-        }
-        self.save();
-    }
-
-    /// On a new line, which the last acknowledgement may not have reached.
-    pub(super) fn tell_acked_again(&mut self) {
-        if let Some(seq) = self.saving.told.filter(|_| self.supports.audio_ack) {
-            self.tell(ToClient::AudioAck { seq });
-        }
-    }
-
-    /// Notes that the client is told by another word that its speech is safe up to here.
-    pub(super) fn acked_to(&mut self, seq: u32) {
-        self.saving.told = self.saving.told.max(Some(seq));
-    }
-
-    fn tell_acked(&mut self, acked: Option<u32>) {
-        if self.supports.audio_ack
-            && let Some(seq) = acked.filter(|seq| Some(*seq) > self.saving.told)
-        {
-            self.saving.told = acked;
-            self.tell(ToClient::AudioAck { seq });
-        }
-    }
 }
 
-async fn next_mail(mailbox: &mut Mailbox, due: Option<Instant>) -> LineEvent {
-    let mail = match due {
-        Some(due) => timeout_at(due, mailbox.recv()).await,
-        None => Ok(mailbox.recv().await),
+async fn next_command(received: &mut CommandReceiver, due: Option<Instant>) -> ConnectionEvent {
+    let command = match due {
+        Some(due) => timeout_at(due, received.recv()).await,
+        None => Ok(received.recv().await),
     };
-    match mail {
-        Ok(Some(mail)) => LineEvent::Mail(mail),
+    match command {
+        Ok(Some(command)) => ConnectionEvent::Command(command),
         Ok(None) => unreachable!("the actor itself holds a sender"),
-        Err(_) => LineEvent::Due,
+        Err(_) => ConnectionEvent::Due,
     }
 }
 

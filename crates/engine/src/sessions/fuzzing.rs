@@ -4,7 +4,7 @@ use lingua_core::eligibility::Route;
 use lingua_core::session::{Routes, Session, Settings};
 use lingua_core::{Lang, Moment};
 
-use super::saving::{Clocks, read, write};
+use super::saved_state::{Clocks, read, write};
 
 /// What is read is written in a form that is read the same, and a session goes on from it.
 pub(crate) fn saved_session(data: &[u8]) {

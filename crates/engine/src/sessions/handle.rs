@@ -1,63 +1,131 @@
-//! What an instance knows of a session without asking it.
+//! What an instance knows of a session without asking it, and how it is asked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use lingua_core::SessionKey;
-use lingua_core::eligibility::Route;
+use lingua_core::session::Routes;
+use lingua_core::{JobId, SessionKey};
 
-use super::mail::Letterbox;
-use super::words::Opening;
+use super::commands::{Attach, CommandSender, SessionCommand};
+use super::inbound::Opening;
+use super::options::SpeechOptions;
+use crate::job::Ended;
+
+/// For a session to handle a command. It handles commands whenever its connection takes what it sends, and
+/// a connection that does not is given up within that time.
+const HEAR_WITHIN: Duration = Duration::from_secs(5);
 
 /// A session of this instance.
-pub struct Handle {
+pub struct SessionHandle {
     /// Which.
     pub key: SessionKey,
-    pub(super) letterbox: Letterbox,
+    commands: CommandSender,
     /// It is in the store's table of owners.
     pub(super) owned: bool,
     epoch: AtomicU64,
     former: AtomicU64,
-    /// The newest epoch that this instance got for it, which its line may not have yet.
+    /// The newest epoch that this instance claimed for it, which its connection may not have yet.
     claimed: AtomicU64,
-    /// How many of its lines ask for one at this moment.
-    asking: AtomicUsize,
+    /// Claims under way at this moment.
+    claiming: AtomicUsize,
     connected: AtomicBool,
     utterances: AtomicU64,
     /// When it came to this instance, in epoch milliseconds.
     pub since_ms: u64,
-    /// The direction it was opened with.
-    pub route: Route,
+    /// With which options it was opened.
+    options: Arc<SpeechOptions>,
     /// Whose it is among those of its tenant.
     pub(super) subject: Option<Arc<str>>,
 }
 
-impl Handle {
+impl SessionHandle {
     /// Of a session that has no epoch yet.
     pub(super) fn new(
         key: SessionKey,
-        letterbox: Letterbox,
+        commands: CommandSender,
         owned: bool,
         since_ms: u64,
         opening: &Opening,
     ) -> Self {
-        Handle {
+        SessionHandle {
             key,
-            letterbox,
+            commands,
             owned,
             epoch: AtomicU64::new(0),
             former: AtomicU64::new(0),
             claimed: AtomicU64::new(0),
-            asking: AtomicUsize::new(0),
+            claiming: AtomicUsize::new(0),
             connected: AtomicBool::new(true),
             utterances: AtomicU64::new(0),
             since_ms,
-            route: opening.manner.route,
+            options: Arc::clone(&opening.options),
             subject: opening.subject.clone(),
         }
     }
 
-    /// Another line of it: its epoch, and with it the one before.
+    /// The directions it was opened with.
+    pub fn routes(&self) -> &Routes {
+        &self.options.routes
+    }
+
+    /// Where it receives commands.
+    pub(super) fn commands(&self) -> CommandSender {
+        self.commands.clone()
+    }
+
+    /// One of its jobs is over elsewhere; gives the ending back if it cannot take it.
+    pub(super) fn job_ended(&self, job: JobId, ended: Ended) -> Result<(), Ended> {
+        let command = Box::new(SessionCommand::Ended(job, ended));
+        self.commands.try_send(command).map_err(|back| match *back.into_inner() {
+            SessionCommand::Ended(_, ended) => ended,
+            _ => unreachable!("it is what was sent"),
+        })
+    }
+
+    /// Its client is back; gives it back if the session is over or does not answer.
+    pub(super) async fn attach(&self, attach: Attach) -> Result<(), Attach> {
+        let command = Box::new(SessionCommand::Attach(attach));
+        let sent = self.commands.send_timeout(command, HEAR_WITHIN).await;
+        sent.map_err(|error| match *error.into_inner() {
+            SessionCommand::Attach(attach) => attach,
+            _ => unreachable!("it is what was sent"),
+        })
+    }
+
+    /// Another instance has it. If its queue is full, the next renewal tells it again.
+    pub(super) fn superseded(&self) {
+        let _ = self.commands.try_send(Box::new(SessionCommand::Superseded));
+    }
+
+    /// Another instance has it; waits until its task is gone.
+    pub(super) async fn superseded_and_gone(&self) {
+        let _ = self.commands.send(Box::new(SessionCommand::Superseded)).await;
+        self.commands.closed().await;
+    }
+
+    /// This instance goes away.
+    pub(super) async fn drain(&self) {
+        let _ = self.commands.send_timeout(Box::new(SessionCommand::Drain), HEAR_WITHIN).await;
+    }
+
+    /// Ends it by an administrator's wish: what is open is cancelled, and its client is told not to come
+    /// back. Returns whether it heard.
+    pub async fn disconnect(&self) -> bool {
+        self.commands.send_timeout(Box::new(SessionCommand::Disconnect), HEAR_WITHIN).await.is_ok()
+    }
+
+    /// This instance waits no longer.
+    pub(super) fn give_up(&self) {
+        let _ = self.commands.try_send(Box::new(SessionCommand::GiveUp));
+    }
+
+    /// The store may have lost what the next owner needs.
+    pub(super) fn save_again(&self) {
+        let _ = self.commands.try_send(Box::new(SessionCommand::SaveAgain));
+    }
+
+    /// It has another connection: its epoch, and with it the one before.
     pub(super) fn set_epoch(&self, epoch: u64) {
         let former = self.epoch.swap(epoch, Ordering::Relaxed);
         if former != epoch {
@@ -65,7 +133,7 @@ impl Handle {
         }
     }
 
-    /// The epoch of the line before the present one; zero if there was none.
+    /// The epoch of the connection before the present one; zero if there was none.
     pub(super) fn former(&self) -> u64 {
         self.former.load(Ordering::Relaxed)
     }
@@ -74,17 +142,17 @@ impl Handle {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// Whether this instance itself got this epoch for it, or may have. If it did not, the next renewal
+    /// Whether this instance itself claimed this epoch for it, or may have. If it did not, the next renewal
     /// finds out.
     pub(crate) fn is_ours(&self, epoch: u64) -> bool {
-        // In this order: who asked has said what it got before it asks no more.
-        self.asking.load(Ordering::Acquire) > 0 || epoch <= self.claimed.load(Ordering::Relaxed)
+        // In this order: a claim notes what it got before it is over.
+        self.claiming.load(Ordering::Acquire) > 0 || epoch <= self.claimed.load(Ordering::Relaxed)
     }
 
-    /// While somebody asks for an epoch, a newer one in the store is no sign of another owner.
-    pub(super) fn ask(&self) -> Asking<'_> {
-        self.asking.fetch_add(1, Ordering::Relaxed);
-        Asking(self)
+    /// While an epoch is claimed, a newer one in the store is no sign of another owner.
+    pub(super) fn begin_claim(&self) -> Claim<'_> {
+        self.claiming.fetch_add(1, Ordering::Relaxed);
+        Claim(self)
     }
 
     pub(super) fn set_connected(&self, connected: bool) {
@@ -106,18 +174,18 @@ impl Handle {
     }
 }
 
-/// An epoch is asked for until this is dropped.
-pub(super) struct Asking<'a>(&'a Handle);
+/// An epoch is being claimed until this is dropped.
+pub(super) struct Claim<'a>(&'a SessionHandle);
 
-impl Asking<'_> {
+impl Claim<'_> {
     /// This is what it got.
     pub(super) fn got(&self, epoch: u64) {
         self.0.claimed.fetch_max(epoch, Ordering::Relaxed);
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.0.asking.fetch_sub(1, Ordering::Release);
+        self.0.claiming.fetch_sub(1, Ordering::Release);
     }
 }

@@ -10,8 +10,8 @@ use lingua_core::{JobId, SessionKey};
 
 use super::Sessions;
 use super::actor::Actor;
-use super::mail::{JobNews, ToSession};
-use crate::cluster::Stray;
+use super::commands::{JobNews, SessionCommand};
+use crate::cluster::OrphanedOutcome;
 use crate::job::{Ended, Refusal};
 use crate::tasks;
 
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_secs(2);
 
 impl Actor {
     /// Sends to the next owner what this one knows of endings: those that were told and may not have
-    /// arrived, those that wait for one before them, and those that are in the mailbox. What the
+    /// arrived, those that wait for one before them, and those that are in the queue. What the
     /// client has seen already is of no open utterance there, and ignored.
     pub(super) fn hand_over(&mut self) {
         let mut endings = Vec::new();
@@ -37,10 +37,10 @@ impl Actor {
                 (Ending::Missing(_), None) => {}
             }
         }
-        for mail in self.rest_of_mail() {
-            match mail {
-                ToSession::Ended(job, ended) => endings.push((job, ended)),
-                ToSession::Job(key, JobNews::Ended(ended)) => {
+        for command in self.remaining_commands() {
+            match command {
+                SessionCommand::Ended(job, ended) => endings.push((job, ended)),
+                SessionCommand::Job(key, JobNews::Ended(ended)) => {
                     let open = self.open.iter().find(|open| open.key == key);
                     endings.extend(open.map(|open| (open.id, ended)));
                 }
@@ -48,9 +48,9 @@ impl Actor {
             }
         }
         for (job, ended) in endings {
-            let stray = Stray::Ended { session: self.handle.key.clone(), job, ended };
+            let orphan = OrphanedOutcome::Ended { session: self.handle.key.clone(), job, ended };
             // If there is no room, the next owner finds out that it is lost.
-            let _ = self.service.shared.strays.try_send(stray);
+            let _ = self.service.shared.orphans.try_send(orphan);
         }
     }
 }

@@ -11,7 +11,8 @@ use lingua_core::session::Settings;
 use tokio::time::Instant;
 
 use super::actor::Actor;
-use super::words::{Manner, Whole};
+use super::inbound::WholeUtterance;
+use super::options::SpeechOptions;
 
 /// An utterance that is not shorter is no piece.
 const PIECE: Duration = Duration::from_secs(1);
@@ -22,7 +23,7 @@ pub(super) struct Joining(Option<Box<Joined>>);
 
 struct Joined {
     /// The first piece, with the number of the last; its audio is in `audio`.
-    whole: Whole,
+    whole: WholeUtterance,
     audio: BytesMut,
     /// When the pause is over.
     due: Instant,
@@ -48,8 +49,13 @@ impl Bounds {
 
 impl Joining {
     /// Takes an utterance in; gives what is complete now, in order.
-    pub fn take(&mut self, whole: Whole, bounds: Bounds, now: Instant) -> Vec<Whole> {
-        let is_short = whole.duration < PIECE && joins(&whole.manner);
+    pub fn take(
+        &mut self,
+        whole: WholeUtterance,
+        bounds: Bounds,
+        now: Instant,
+    ) -> Vec<WholeUtterance> {
+        let is_short = whole.duration < PIECE && joins(&whole.options);
         let mut complete = Vec::new();
         if let Some(joined) = &mut self.0 {
             if whole.client_index <= joined.whole.client_index {
@@ -57,7 +63,7 @@ impl Joining {
                 return complete;
             }
             let fits = is_short
-                && same(&joined.whole.manner, &whole.manner)
+                && same(&joined.whole.options, &whole.options)
                 && joined.audio.len() + whole.audio.len() <= bounds.bytes;
             if fits {
                 joined.add(&whole, now + bounds.pause);
@@ -82,7 +88,7 @@ impl Joining {
     }
 
     /// Makes an utterance of what there is.
-    pub fn end(&mut self) -> Option<Whole> {
+    pub fn end(&mut self) -> Option<WholeUtterance> {
         let Joined { mut whole, audio, .. } = *self.0.take()?;
         whole.audio = audio.freeze();
         Some(whole)
@@ -90,12 +96,12 @@ impl Joining {
 }
 
 impl Joined {
-    fn begin(mut whole: Whole, due: Instant) -> Self {
+    fn begin(mut whole: WholeUtterance, due: Instant) -> Self {
         let audio = BytesMut::from(&std::mem::take(&mut whole.audio)[..]);
         Joined { whole, audio, due }
     }
 
-    fn add(&mut self, piece: &Whole, due: Instant) {
+    fn add(&mut self, piece: &WholeUtterance, due: Instant) {
         self.audio.extend_from_slice(&piece.audio);
         self.whole.duration = self.whole.duration.saturating_add(piece.duration);
         self.whole.client_index = piece.client_index;
@@ -105,22 +111,23 @@ impl Joined {
 }
 
 /// Whether pieces in that form are one when they follow each other; a file has a head.
-fn joins(manner: &Manner) -> bool {
-    matches!(manner.audio_format, "opus" | "pcm16")
+fn joins(options: &SpeechOptions) -> bool {
+    matches!(options.audio_format, "opus" | "pcm16")
 }
 
 /// Whether pieces are of one utterance.
-fn same(a: &Manner, b: &Manner) -> bool {
-    a.route == b.route
-        && (a.speech, a.insists_on_speech) == (b.speech, b.insists_on_speech)
+fn same(a: &SpeechOptions, b: &SpeechOptions) -> bool {
+    a.routes == b.routes
+        && (a.speech, a.requires_speech) == (b.speech, b.requires_speech)
         && (a.audio_format, a.sample_rate) == (b.audio_format, b.sample_rate)
-        && (&a.src_lang, &a.tgt_lang, &a.dialect) == (&b.src_lang, &b.tgt_lang, &b.dialect)
-        && a.pipeline.get() == b.pipeline.get()
+        && (&a.job.src_lang, &a.job.tgt_lang) == (&b.job.src_lang, &b.job.tgt_lang)
+        && a.job.dialect == b.job.dialect
+        && a.job.pipeline == b.job.pipeline
 }
 
 impl Actor {
     /// A whole utterance came, or a piece of one.
-    pub(super) fn on_utterance(&mut self, whole: Whole) {
+    pub(super) fn on_utterance(&mut self, whole: WholeUtterance) {
         for whole in self.joining.take(whole, self.bounds, Instant::now()) {
             self.on_whole(Box::new(whole));
         }
@@ -154,35 +161,32 @@ mod tests {
 
     use lingua_core::Lang;
     use lingua_core::eligibility::Route;
+    use lingua_core::session::Routes;
+    use lingua_protocol::JobOptions;
 
     use super::*;
 
     const BOUNDS: Bounds =
         Bounds { pause: Duration::from_secs(3), longest: Duration::from_secs(10), bytes: 100_000 };
 
-    fn whole(index: u64, ms: u64, manual_cut: bool) -> Whole {
+    fn whole(index: u64, ms: u64, manual_cut: bool) -> WholeUtterance {
         let (en, zh) = (Lang::new("en").unwrap(), Lang::new("zh").unwrap());
-        let manner = Manner {
-            route: Route::Directed(en, zh),
+        let options = SpeechOptions {
+            routes: Routes::one(Route::Directed(en, zh)),
             speech: true,
-            insists_on_speech: false,
-            src_lang: "en".into(),
-            tgt_lang: "zh".into(),
-            mode: None,
-            lang_a: None,
-            lang_b: None,
-            dialect: None,
-            features: None,
-            pipeline: serde_json::value::RawValue::from_string("{}".into()).unwrap().into(),
-            auto_langs: None,
-            enable_streaming_asr: true,
-            partial_update_interval_ms: None,
+            requires_speech: false,
+            job: JobOptions {
+                src_lang: "en".into(),
+                tgt_lang: "zh".into(),
+                ..JobOptions::default()
+            },
+            untranslated: None,
             audio_format: "pcm16",
             sample_rate: 16_000,
         };
-        Whole {
+        WholeUtterance {
             client_index: index,
-            manner: Arc::new(manner),
+            options: Arc::new(options),
             audio: vec![index as u8; ms as usize].into(),
             duration: Duration::from_millis(ms),
             manual_cut,
@@ -192,7 +196,7 @@ mod tests {
     }
 
     /// The number, bytes and kind of end of each.
-    fn told(complete: Vec<Whole>) -> Vec<(u64, usize, bool)> {
+    fn told(complete: Vec<WholeUtterance>) -> Vec<(u64, usize, bool)> {
         complete.iter().map(|one| (one.client_index, one.audio.len(), one.manual_cut)).collect()
     }
 
@@ -220,10 +224,10 @@ mod tests {
         assert_eq!(take(whole(4, 3_000, true)), [(3, 200, false), (4, 3_000, true)]);
         assert_eq!(take(whole(5, 200, false)), []);
         let mut other = whole(6, 200, false);
-        Arc::make_mut(&mut other.manner).audio_format = "opus";
+        Arc::make_mut(&mut other.options).audio_format = "opus";
         assert_eq!(take(other), [(5, 200, false)], "another form begins another utterance");
         let mut file = whole(7, 200, false);
-        Arc::make_mut(&mut file.manner).audio_format = "wav";
+        Arc::make_mut(&mut file.options).audio_format = "wav";
         assert_eq!(take(file), [(6, 200, false), (7, 200, false)], "a file has a head");
     }
 

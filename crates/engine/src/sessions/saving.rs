@@ -1,208 +1,107 @@
-//! What the next owner of a session needs, as the store keeps it.
-//!
-//! No speech, no text: numbers and how far they are. Written by one instance and read by another,
-//! perhaps of the version before or after; so fields are only ever added, and what cannot be read
-//! is as if it were not there.
+//! How far the store knows a session: what is saved, and what may be acknowledged because of it.
 
-use lingua_core::outcome::MissingReason;
-use lingua_core::session::{Routes, SavedLane, SavedState, SavedUtterance};
-use lingua_core::{JobId, Moment, TurnId};
-use serde::{Deserialize, Serialize};
+use futures_util::FutureExt;
 
-/// What is left of a session that ended.
-pub(super) const OVER: &[u8] = b"over";
+use super::actor::{Actor, Leaving};
+use super::commands::{SaveOutcome, SessionCommand};
+use super::open_job::OpenJob;
+use super::outbound::ToClient;
+use super::saved_state::{self, SavedJob};
+use crate::tasks;
 
-#[derive(Serialize, Deserialize)]
-struct Written {
-    epoch: u64,
-    /// The epoch before it, whose resume token is still good.
-    #[serde(default)]
-    former: u64,
-    next: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
+/// How far the store knows what the next owner would need.
+#[derive(Default)]
+pub(super) struct Saving {
+    /// Up to here the client may be told that its speech is safe, once it is saved.
     acked: Option<u32>,
-    /// Of the whole session.
-    trace: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    clients: Vec<(u64, u64)>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    open: Vec<WrittenUtterance>,
-    /// The jobs of those that are open.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    jobs: Vec<SavedJob>,
+    /// Up to here it was told.
+    pub told: Option<u32>,
+    /// A write is under way, and what it acknowledges.
+    under_way: Option<Option<u32>>,
+    /// Something changed since the last write.
+    pub wanted: bool,
 }
 
-/// A job whose ending was not told.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct SavedJob {
-    pub index: u64,
-    pub lane: u8,
-    pub id: JobId,
-    /// For following it through all logs.
-    pub trace: String,
-}
-
-/// What an owner left to the next.
-pub(super) struct SessionLeft {
-    pub state: SavedState,
-    pub former: u64,
-    /// Of the whole session.
-    pub trace: String,
-    pub jobs: Vec<SavedJob>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct WrittenUtterance {
-    i: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    client: Option<u64>,
-    turn: TurnId,
-    part: u32,
-    /// Epoch milliseconds.
-    by: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    seq: Option<u32>,
-    settled: bool,
-    lanes: Vec<WrittenLane>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct WrittenLane {
-    attempt: u32,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    told: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    missing: Option<String>,
-}
-
-/// Two clocks at one moment: the one that the machine goes by, and the one that all instances have.
-#[derive(Clone, Copy)]
-pub(super) struct Clocks {
-    pub own: Moment,
-    pub date: Moment,
-}
-
-impl Clocks {
-    fn date_of(self, own: Moment) -> u64 {
-        (self.date + self.own.until(own)).as_millis()
+impl Actor {
+    /// What the next owner needs, as the store keeps it.
+    pub(super) fn saved_state(&self) -> Vec<u8> {
+        let jobs: Vec<SavedJob> =
+            self.open.iter().filter(|open| !open.over).map(OpenJob::saved).collect();
+        let (former, clocks) = (self.handle.former(), self.service.clocks());
+        saved_state::write(&self.machine.saved(), former, &self.trace_id, &jobs, clocks)
     }
 
-    fn own_of(self, date: u64) -> Moment {
-        self.own + self.date.until(Moment::from_millis(date))
+    /// The client's speech is safe up to here, once the store knows.
+    pub(super) fn acknowledge(&mut self, seq: u32) {
+        self.saving.acked = Some(seq);
+        self.saving.wanted = true;
+        self.save();
     }
-}
 
-pub(super) fn write(
-    state: &SavedState,
-    former: u64,
-    trace: &str,
-    jobs: &[SavedJob],
-    clocks: Clocks,
-) -> Vec<u8> {
-    let lane = |lane: &SavedLane| WrittenLane {
-        attempt: lane.attempt,
-        told: lane.told,
-        missing: lane.missing.map(|why| why.as_str().to_owned()),
-    };
-    let utterance = |open: &SavedUtterance| WrittenUtterance {
-        i: open.index,
-        client: open.client_index,
-        turn: open.turn.clone(),
-        part: open.part_index,
-        by: clocks.date_of(open.deadline),
-        seq: open.last_seq,
-        settled: open.settled,
-        lanes: open.lanes.iter().map(lane).collect(),
-    };
-    let written = Written {
-        epoch: state.epoch,
-        former,
-        next: state.next_index,
-        acked: state.acked_seq,
-        trace: trace.to_owned(),
-        clients: state.client_indices.clone(),
-        open: state.open.iter().map(utterance).collect(),
-        jobs: jobs.to_vec(),
-    };
-    serde_json::to_vec(&written).expect("numbers and words are always JSON")
-}
+    /// Brings the store up to date, one write at a time.
+    pub(super) fn save(&mut self) {
+        if !self.supports.resume {
+            self.send_ack(self.saving.acked);
+            return;
+        }
+        if self.saving.under_way.is_some() || self.machine.is_closed() {
+            return;
+        }
+        if !std::mem::take(&mut self.saving.wanted) {
+            return;
+        }
+        self.saving.under_way = Some(self.saving.acked);
+        let (bytes, epoch) = (self.saved_state(), self.machine.epoch());
+        let mut write = Box::pin(self.service.clone().save(self.handle.key.clone(), epoch, bytes));
+        // The embedded store answers at once, and most others soon.
+        match (&mut write).now_or_never() {
+            Some(outcome) => self.on_saved(outcome),
+            None => {
+                let commands = self.commands.clone();
+                tasks::start(async move {
+                    let outcome = write.await;
+                    let _ = commands.send(Box::new(SessionCommand::Saved(outcome))).await;
+                });
+            }
+        }
+    }
 
-/// What was written. The languages are those that the client names now.
-pub(super) fn read(bytes: &[u8], routes: Routes, clocks: Clocks) -> Option<SessionLeft> {
-    let written: Written = serde_json::from_slice(bytes).ok()?;
-    let lane = |lane: WrittenLane| SavedLane {
-        attempt: lane.attempt,
-        told: lane.told,
-        missing: lane
-            .missing
-            .map(|why| MissingReason::parse(&why).unwrap_or(MissingReason::JobFailed)),
-    };
-    let utterance = |open: WrittenUtterance| SavedUtterance {
-        index: open.i,
-        client_index: open.client,
-        turn: open.turn,
-        part_index: open.part,
-        deadline: clocks.own_of(open.by),
-        last_seq: open.seq,
-        settled: open.settled,
-        lanes: open.lanes.into_iter().map(lane).collect(),
-    };
-    let state = SavedState {
-        epoch: written.epoch,
-        next_index: written.next,
-        acked_seq: written.acked,
-        routes,
-        client_indices: written.clients,
-        open: written.open.into_iter().map(utterance).collect(),
-    };
-    let (former, trace, jobs) = (written.former, written.trace, written.jobs);
-    Some(SessionLeft { state, former, trace, jobs })
-}
+    pub(super) fn on_saved(&mut self, outcome: SaveOutcome) {
+        let Some(acked) = self.saving.under_way.take() else { return };
+        match outcome {
+            SaveOutcome::Done => self.send_ack(acked),
+            // Of a connection of our own that is on its way here: saved again as soon as it is there.
+            SaveOutcome::Stale { epoch } if self.handle.is_ours(epoch) => {
+                self.saving.wanted = true;
+                if self.machine.epoch() < epoch {
+                    return;
+                }
+            }
+            SaveOutcome::Stale { .. } => self.leaving = Some(Leaving::Superseded),
+            // Tried again when the store is back, or with the next change.
+            SaveOutcome::Failed => return,
+        }
+        self.save();
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lingua_core::Lang;
-    use lingua_core::eligibility::Route;
+    /// On a new connection, which the last acknowledgement may not have reached.
+    pub(super) fn send_ack_again(&mut self) {
+        if let Some(seq) = self.saving.told.filter(|_| self.supports.audio_ack) {
+            self.send(ToClient::AudioAck { seq });
+        }
+    }
 
-    #[test]
-    fn what_is_written_is_read_again_by_another_clock() {
-        let en = Lang::new("en").unwrap();
-        let routes = Routes::one(Route::Directed(en, en));
-        let state = SavedState {
-            epoch: 7,
-            next_index: 9,
-            acked_seq: Some(41),
-            routes: routes.clone(),
-            client_indices: vec![(3, 0)],
-            open: vec![SavedUtterance {
-                index: 8,
-                client_index: None,
-                turn: TurnId::new("t").unwrap(),
-                part_index: 2,
-                deadline: Moment::from_millis(5_000),
-                last_seq: Some(41),
-                settled: true,
-                lanes: vec![
-                    SavedLane { attempt: 2, told: false, missing: None },
-                    SavedLane {
-                        attempt: 1,
-                        told: false,
-                        missing: Some(MissingReason::AllNodesBusy),
-                    },
-                ],
-            }],
-        };
-        let here = Clocks { own: Moment::from_millis(1_000), date: Moment::from_millis(100_000) };
-        let there = Clocks { own: Moment::from_millis(70), date: Moment::from_millis(101_000) };
-        let left = read(&write(&state, 6, "trace", &[], here), routes.clone(), there).unwrap();
-        let (read_state, trace) = (left.state, left.trace);
-        assert_eq!((left.former, left.jobs), (6, vec![]));
-        assert_eq!(trace, "trace");
-        assert_eq!(read_state.open[0].deadline, Moment::from_millis(3_070));
-        let same = SavedState { open: vec![], ..read_state.clone() };
-        assert_eq!(same, SavedState { open: vec![], ..state.clone() });
-        assert_eq!(read_state.open[0].lanes, state.open[0].lanes);
-        assert!(read(b"{\"epoch\":1}", routes, there).is_none());
+    /// Notes that the client is told by another message that its speech is safe up to here.
+    pub(super) fn acked_to(&mut self, seq: u32) {
+        self.saving.told = self.saving.told.max(Some(seq));
+    }
+
+    fn send_ack(&mut self, acked: Option<u32>) {
+        if self.supports.audio_ack
+            && let Some(seq) = acked.filter(|seq| Some(*seq) > self.saving.told)
+        {
+            self.saving.told = acked;
+            self.send(ToClient::AudioAck { seq });
+        }
     }
 }

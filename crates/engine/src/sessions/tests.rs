@@ -7,39 +7,48 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use lingua_core::Lang;
 use lingua_core::eligibility::Route;
+use lingua_core::session::Routes;
 use lingua_store::memory::MemoryStore;
 use lingua_store::{Clock, Instance};
 use tokio::sync::mpsc;
 
-use super::mail::Mailbox;
-use super::resuming::Token;
-use super::words::*;
+use super::commands::CommandReceiver;
+use super::connection::*;
+use super::inbound::*;
+use super::options::SpeechOptions;
+use super::outbound::*;
+use super::resume::Token;
 use super::*;
+use crate::job::JobOptions;
 use crate::secret::Secret;
 use crate::{Engine, Settings};
 
-/// A line whose client says what the test says, and which writes down what it is told.
-struct TestLine {
+/// A connection whose client says what the test says, and which writes down what it is told.
+struct TestConnection {
     said: mpsc::Receiver<FromClient>,
     told: Arc<Mutex<Vec<String>>>,
     /// A word at which it falls over.
     trap: &'static str,
 }
 
-impl Line for TestLine {
-    fn poll_event(&mut self, cx: &mut Context<'_>, mailbox: &mut Mailbox) -> Poll<LineEvent> {
-        if let Poll::Ready(mail) = mailbox.poll_recv(cx) {
-            return Poll::Ready(LineEvent::Mail(mail.unwrap()));
+impl ClientConnection for TestConnection {
+    fn poll_event(
+        &mut self,
+        cx: &mut Context<'_>,
+        commands: &mut CommandReceiver,
+    ) -> Poll<ConnectionEvent> {
+        if let Poll::Ready(command) = commands.poll_recv(cx) {
+            return Poll::Ready(ConnectionEvent::Command(command.unwrap()));
         }
         self.said.poll_recv(cx).map(|said| match said {
-            Some(said) => LineEvent::Said(said),
-            None => LineEvent::Ended(Bye::lost("gone")),
+            Some(said) => ConnectionEvent::Message(said),
+            None => ConnectionEvent::Closed(CloseReason::lost("gone")),
         })
     }
 
     fn wake_at(&mut self, _due: Option<Instant>) {}
 
-    fn tell(&mut self, word: ToClient<'_>) {
+    fn send(&mut self, word: ToClient<'_>) {
         let word = match word {
             ToClient::Opened(_) => "opened",
             ToClient::Missing { reason, .. } => reason.as_str(),
@@ -51,8 +60,8 @@ impl Line for TestLine {
         self.told.lock().push(word.to_owned());
     }
 
-    fn end(self: Box<Self>, bye: Bye) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.told.lock().push(format!("bye {:?}", bye.code));
+    fn close(self: Box<Self>, reason: CloseReason) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.told.lock().push(format!("closed {:?}", reason.code));
         Box::pin(async {})
     }
 }
@@ -65,21 +74,12 @@ fn engine() -> Engine {
 
 fn opening() -> Opening {
     let lang = |tag| Lang::new(tag).unwrap();
-    let manner = Manner {
-        route: Route::Directed(lang("en"), lang("zh")),
+    let options = SpeechOptions {
+        routes: Routes::one(Route::Directed(lang("en"), lang("zh"))),
         speech: true,
-        insists_on_speech: false,
-        src_lang: "en".into(),
-        tgt_lang: "zh".into(),
-        mode: None,
-        lang_a: None,
-        lang_b: None,
-        dialect: None,
-        features: None,
-        pipeline: Arc::from(serde_json::value::RawValue::from_string("{}".into()).unwrap()),
-        auto_langs: None,
-        enable_streaming_asr: false,
-        partial_update_interval_ms: None,
+        requires_speech: false,
+        job: JobOptions { src_lang: "en".into(), tgt_lang: "zh".into(), ..JobOptions::default() },
+        untranslated: None,
         audio_format: "pcm16",
         sample_rate: 16_000,
     };
@@ -87,7 +87,7 @@ fn opening() -> Opening {
         tenant: TenantId::new("t").unwrap(),
         subject: Some("ann".into()),
         address: IpAddr::from([127, 0, 0, 1]),
-        manner: Arc::new(manner),
+        options: Arc::new(options),
         trace_id: None,
         traceparent: None,
         supports: Supports::default(),
@@ -103,8 +103,8 @@ async fn open(
 ) -> (mpsc::Sender<FromClient>, Arc<Mutex<Vec<String>>>) {
     let (say, said) = mpsc::channel(8);
     let told = Arc::new(Mutex::new(Vec::new()));
-    let line = TestLine { said, told: Arc::clone(&told), trap };
-    engine.sessions.open(opening(), Box::new(line)).await.unwrap();
+    let connection = TestConnection { said, told: Arc::clone(&told), trap };
+    engine.sessions.open(opening(), Box::new(connection)).await.unwrap();
     (say, told)
 }
 
@@ -131,7 +131,7 @@ async fn a_mistake_ends_one_session_with_1011_and_nobody_else_notices() {
     assert_eq!(engine.sessions.count(), 2);
     say.send(FromClient::Finalize).await.unwrap();
     until(|| engine.sessions.count() == 1).await;
-    assert_eq!(*told.lock(), ["opened", "bye Some(1011)"]);
+    assert_eq!(*told.lock(), ["opened", "closed Some(1011)"]);
     other.send(last_word()).await.unwrap();
     until(|| heard.lock().len() == 2).await;
     assert_eq!(*heard.lock(), ["opened", "no_capable_node"]);
@@ -147,7 +147,7 @@ async fn a_session_of_a_client_that_cannot_return_ends_with_its_line() {
     let (say, told) = open(&engine, "").await;
     drop(say);
     until(|| engine.sessions.count() == 0).await;
-    assert_eq!(*told.lock(), ["opened", "bye None"]);
+    assert_eq!(*told.lock(), ["opened", "closed None"]);
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn a_token_is_good_for_its_subject_tenant_and_session_alone() {
     let engine = engine();
     let opening = opening();
     let key = SessionKey::new(opening.tenant.clone(), SessionId::new("s-1").unwrap());
-    let seat = engine.sessions.seat(&key, &opening).unwrap();
-    seat.handle.set_epoch(7);
-    let token = engine.sessions.token(&seat.handle);
+    let registration = engine.sessions.register(&key, &opening).unwrap();
+    registration.handle.set_epoch(7);
+    let token = engine.sessions.token(&registration.handle);
     let read = |opening: &Opening, token: &str| engine.sessions.read_token(opening, token);
     assert_eq!(read(&opening, &token), Some(Token { key, epoch: 7 }));
     let stranger = Opening { tenant: TenantId::new("other").unwrap(), ..opening.clone() };

@@ -6,21 +6,24 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use lingua_core::node::Health as NodeHealth;
+use lingua_core::NodeId;
 use lingua_store::Instance;
-use lingua_store::owners::Task;
+use lingua_store::history::Series;
+use lingua_store::leaders::Task;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::findings;
 use super::merge::{Fleet, Maker, merge, of_living};
-use super::part::{Counters, MAX_LINES, MAX_VAIN, Part, since};
-use super::view::{InstanceView, NodeCounts, Point, Severity, Snapshot, Stats, Vain};
-use crate::dispatch::Dispatcher;
+use super::minutes::{self, Day, Minute};
+use super::node_history::{NodeHistory, NodePoint};
+use super::part::{Counters, Part, troubled_of};
+use super::view::{Point, Severity, Snapshot, Stats};
 use crate::explain::{pair_views, serves_now};
+use crate::jobs::Dispatcher;
 use crate::leader::{Leader, Mandate};
-use crate::nodes::{BreakerView, Nodes, Order};
+use crate::nodes::Nodes;
 use crate::sessions::Sessions;
 use crate::shared::Shared;
 
@@ -32,16 +35,18 @@ const ANOTHER_LIFE_MS: u64 = 60_000;
 
 /// How everything stands, for however many readers.
 pub struct Board {
-    shared: Arc<Shared>,
-    nodes: Arc<Nodes>,
-    jobs: Arc<Dispatcher>,
-    sessions: Arc<Sessions>,
-    leader: Arc<Leader>,
-    draining: Arc<AtomicBool>,
-    started_ms: u64,
-    address: OnceLock<String>,
-    counted: Mutex<(Instant, Counters)>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) nodes: Arc<Nodes>,
+    pub(super) jobs: Arc<Dispatcher>,
+    pub(super) sessions: Arc<Sessions>,
+    pub(super) leader: Arc<Leader>,
+    pub(super) draining: Arc<AtomicBool>,
+    pub(super) started_ms: u64,
+    pub(super) address: OnceLock<String>,
+    pub(super) counted: Mutex<(Instant, Counters)>,
     kept: Mutex<Kept>,
+    day: Mutex<Day>,
+    pub(super) node_history: NodeHistory,
     frame: watch::Sender<Frame>,
     /// Something changed that should be told before its time.
     nudge: Notify,
@@ -81,6 +86,8 @@ impl Board {
             frame: watch::Sender::new(Frame { stats, json }),
             address: OnceLock::new(),
             kept: Mutex::default(),
+            day: Mutex::default(),
+            node_history: NodeHistory::default(),
             nudge: Notify::new(),
             shared,
             nodes,
@@ -104,6 +111,16 @@ impl Board {
     /// The last half an hour, the oldest point first.
     pub fn history(&self) -> Vec<Point> {
         self.kept.lock().history.iter().cloned().collect()
+    }
+
+    /// The last day by the minute, the oldest point first.
+    pub fn day(&self) -> Vec<Point> {
+        self.day.lock().points()
+    }
+
+    /// What a node did by the minute, as this instance saw it, the oldest first.
+    pub fn node_history(&self, id: &NodeId) -> Vec<NodePoint> {
+        self.node_history.of(id)
     }
 
     pub(crate) fn set_address(&self, address: &str) {
@@ -135,8 +152,9 @@ impl Board {
         loop {
             let part = self.part().await;
             let text = serde_json::to_vec(&part).expect("a part has only string keys");
-            let (bus, me) = (&self.shared.store.bus, &self.shared.instance);
-            if let Err(error) = bus.post_part(me, &text, findings::OLD * self.interval()).await {
+            let (store, me) = (&self.shared.store, &self.shared.instance);
+            let ttl = findings::OLD * self.interval();
+            if let Err(error) = store.snapshots.post_part(me, &text, ttl).await {
                 tracing::debug!(%error, "what was counted is told later");
             }
             tokio::select! {
@@ -149,7 +167,7 @@ impl Board {
     /// Runs for as long as this instance leads: puts all parts together.
     pub(crate) async fn aggregate(self: Arc<Self>, mandate: Mandate) {
         let store = &self.shared.store;
-        let before = store.owners.published(Task::Snapshot).await.ok().flatten();
+        let before = store.snapshots.published(Task::Snapshot).await.ok().flatten();
         let mut before: Option<Snapshot> =
             before.and_then(|text| serde_json::from_slice(&text).ok());
         // One that was made a moment ago holds these parts already.
@@ -160,8 +178,9 @@ impl Board {
         if just_made {
             tokio::time::sleep(self.until_next(self.interval() / 5)).await;
         }
+        let mut minute = Minute::default();
         loop {
-            match self.put_together(&mandate, before.as_ref()).await {
+            match self.put_together(&mandate, before.as_ref(), &mut minute).await {
                 Ok(snapshot) => before = Some(snapshot),
                 Err(error) => tracing::debug!(%error, "the snapshot is made later"),
             }
@@ -174,13 +193,14 @@ impl Board {
         &self,
         mandate: &Mandate,
         before: Option<&Snapshot>,
+        minute: &mut Minute,
     ) -> lingua_store::Result<Snapshot> {
         let store = &self.shared.store;
-        let parts = store.bus.parts().await?;
+        let parts = store.snapshots.parts().await?;
         // One of a later version that cannot be read is left out.
         let parts = parts.iter().filter_map(|part| serde_json::from_slice(part).ok());
         let parts: Vec<Part> = parts.collect();
-        let peers = store.bus.peers().await?;
+        let peers = store.presence.peers().await?;
         let mut living: Vec<&Instance> = peers.iter().map(|peer| &peer.instance).collect();
         living.push(&self.shared.instance);
         let parts = of_living(parts, &living);
@@ -194,12 +214,14 @@ impl Board {
         let serves = serves_now(&self.shared.fleet);
         let fleet = Fleet { pairs: &pairs, serves: &serves };
         let mut snapshot = merge(maker, &parts, &fleet, before);
-        let mut minute = self.minute(snapshot.at_ms);
-        minute.push(Point::of(&snapshot));
-        snapshot.findings = findings::of_all(&snapshot, &minute);
+        let mut lately = self.minute(snapshot.at_ms);
+        lately.push(Point::of(&snapshot));
+        snapshot.findings = findings::of_all(&snapshot, &lately, &troubled_of(&parts));
         let text = serde_json::to_vec(&snapshot).expect("a snapshot has only string keys");
-        store.owners.publish(Task::Snapshot, mandate.fence, &text).await?;
+        store.snapshots.publish(Task::Snapshot, mandate.fence, &text).await?;
         self.accept(snapshot.clone());
+        minute.add(&parts, &snapshot);
+        minutes::write(minute, &*store.history).await;
         Ok(snapshot)
     }
 
@@ -225,14 +247,26 @@ impl Board {
             // Whoever makes it has it.
             if self.leader.fence(Task::Snapshot).is_none()
                 && status.borrow().is_up()
-                && let Ok(Some(text)) = self.shared.store.owners.published(Task::Snapshot).await
+                && let Ok(Some(text)) = self.shared.store.snapshots.published(Task::Snapshot).await
                 && let Ok(snapshot) = serde_json::from_slice(&text)
             {
                 self.accept(snapshot);
             }
+            if status.borrow().is_up() {
+                self.read_day().await;
+            }
             if self.is_stale() != self.frame.borrow().stats.stale {
                 self.tell();
             }
+        }
+    }
+
+    /// Reads what is new of the last day, once a minute.
+    async fn read_day(&self) {
+        let now_ms = self.shared.clock.now().as_millis();
+        let Some(count) = self.day.lock().wants(now_ms) else { return };
+        if let Ok(read) = self.shared.store.history.last(&Series::snapshots(), count).await {
+            self.day.lock().add(now_ms, &read);
         }
     }
 
@@ -272,97 +306,6 @@ impl Board {
         let stats = stats(&self.shared, last.map(|(last, _)| last), stale, draining);
         let json = render(&stats);
         self.frame.send_replace(Frame { stats: Arc::new(stats), json });
-    }
-
-    /// What this instance counted since the last time, and how it stands.
-    async fn part(&self) -> Part {
-        let shared = &self.shared;
-        let inbox = shared.store.bus.depth(&shared.instance).await;
-        if let Ok(envelopes) = inbox {
-            shared.metrics.set_inbox(envelopes);
-        }
-        let counters = shared.metrics.counters();
-        let (began, before) = {
-            let mut counted = self.counted.lock();
-            std::mem::replace(&mut *counted, (Instant::now(), counters.clone()))
-        };
-        let nodes = self.count_nodes();
-        shared.metrics.set_counts(&nodes);
-        let mut lines = self.jobs.lines();
-        lines.truncate(MAX_LINES);
-        let unmet = self.jobs.unmet().into_iter().take(MAX_VAIN);
-        let vain = |(route, tts): (lingua_core::eligibility::Route, bool)| Vain {
-            direction: route.to_string(),
-            tts,
-            served: false,
-        };
-        let (sessions, connected) = self.sessions.counts();
-        let leads = Task::ALL.into_iter().filter(|task| self.leader.fence(*task).is_some());
-        Part {
-            instance: InstanceView {
-                id: shared.instance.id.to_string(),
-                boot: InstanceView::boot_of(&shared.instance),
-                address: self.address.get().cloned().unwrap_or_default(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                started_ms: self.started_ms,
-                last_seen_ms: shared.clock.now().as_millis(),
-                draining: self.draining.load(Ordering::Relaxed),
-                missing: false,
-                nodes: nodes.total,
-                sessions,
-                open_jobs: shared.metrics.open_jobs.get().max(0) as u64,
-                waiting: shared.metrics.waiting.get().max(0) as u64,
-                inbox: inbox.unwrap_or(0) as u64,
-                leads: leads.map(|task| task.as_str().to_owned()).collect(),
-            },
-            interval_ms: (began.elapsed().as_millis() as u64).max(1),
-            ended: since(&counters.ended, &before.ended),
-            endings: since(&counters.endings, &before.endings),
-            retries: counters.retries.saturating_sub(before.retries),
-            dispatch: counters.dispatch.since(&before.dispatch),
-            job: counters.job.since(&before.job),
-            sentence: counters.sentence.since(&before.sentence),
-            ended_total: counters.ended,
-            connected,
-            nodes,
-            lines,
-            unmet: unmet.map(vain).collect(),
-            failures: shared.failures.latest(),
-        }
-    }
-
-    /// The nodes whose connection this instance has.
-    fn count_nodes(&self) -> NodeCounts {
-        let mut counts = NodeCounts::default();
-        let now = Instant::now();
-        for node in self.nodes.all() {
-            let (health, open) = {
-                let inner = node.lock();
-                if inner.elsewhere.is_some() {
-                    continue;
-                }
-                let here = inner.link.is_some();
-                counts.total += 1;
-                let breaker = BreakerView::of(inner.breaker.state(), now);
-                counts.breaker_open += u64::from(here && breaker != BreakerView::Closed);
-                counts.overdue += u64::from(here && inner.fresh_until <= now);
-                counts.overloaded += u64::from(here && inner.overload.is_overloaded());
-                counts.ordered += u64::from(inner.order != Order::Serve);
-                (if here { inner.health() } else { NodeHealth::Offline }, inner.open_slots())
-            };
-            match health {
-                NodeHealth::Ready => {
-                    counts.ready += 1;
-                    counts.slots += u64::from(open);
-                    counts.used += u64::from(self.shared.fleet.used(&node.id));
-                }
-                NodeHealth::Registering => counts.registering += 1,
-                NodeHealth::Degraded => counts.degraded += 1,
-                NodeHealth::Draining => counts.draining += 1,
-                NodeHealth::Offline => counts.offline += 1,
-            }
-        }
-        counts
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is wrong, in order of weight, each with a stable code and a sentence.
 
+use super::part::Troubled;
 use super::view::{Finding, Point, Severity, Snapshot, Stats, Supply, Vain};
 
 /// Findings of one kind that are told one by one; the rest is in the matrix and the lists.
@@ -10,6 +11,12 @@ const FEW: u64 = 20;
 
 /// Words that wait in one inbox; it holds 10,000.
 const DEEP: u64 = 2_000;
+
+/// Findings that name nodes.
+pub(super) const BREAKER_OPEN: &str = "breaker_open";
+pub(super) const OVERDUE: &str = "nodes_overdue";
+pub(super) const OVERLOADED: &str = "nodes_overloaded";
+pub(super) const ORDERED: &str = "nodes_ordered";
 
 /// How old a snapshot may be, in intervals.
 pub(super) const OLD: u32 = 3;
@@ -25,22 +32,23 @@ fn finding(
     text: String,
 ) -> Finding {
     let subject = subject.map(str::to_owned);
-    Finding { code: code.to_owned(), severity, subject, count, text }
+    Finding { code: code.to_owned(), severity, subject, nodes: Vec::new(), count, text }
 }
 
-/// What all instances can tell. `minute` are the points of the last minute.
-pub(super) fn of_all(snapshot: &Snapshot, minute: &[Point]) -> Vec<Finding> {
-    use Severity::{Critical, Ok, Warning};
+/// What all instances can tell. `minute` are the points of the last minute, `troubled` some nodes of those
+/// that are counted.
+pub(super) fn of_all(snapshot: &Snapshot, minute: &[Point], troubled: &Troubled) -> Vec<Finding> {
+    use Severity::{Critical, Warning};
     let mut all = Vec::new();
     let nodes = &snapshot.nodes;
     if nodes.total == nodes.offline {
         let (severity, text) = match snapshot.work.sessions + snapshot.work.waiting {
             0 => (Warning, "No node is connected yet, so nothing can be translated."),
-            _ => (Critical, "No node is connected, and people wait."),
+            _ => (Critical, "No node is connected, and sessions or jobs wait for one."),
         };
         all.push(finding("no_nodes", severity, None, None, text.into()));
     } else if nodes.ready == 0 {
-        let text = "Nodes are connected, but none of them takes jobs.";
+        let text = "Nodes are connected, but none of them is ready for jobs.";
         all.push(finding("no_ready_node", Critical, None, None, text.into()));
     }
     let starved = snapshot.pairs.iter().filter(|pair| pair.supply == Supply::Starved);
@@ -57,40 +65,46 @@ pub(super) fn of_all(snapshot: &Snapshot, minute: &[Point]) -> Vec<Finding> {
     all.extend(rates(minute));
     for instance in snapshot.instances.iter().filter(|instance| instance.missing).take(EACH) {
         let id = instance.id.as_str();
-        let text = format!("Instance {id} has not been heard of and did not say that it would go.");
+        let text = format!("Instance {id} is missing: it stopped reporting without a shutdown.");
         all.push(finding("instance_missing", Warning, Some(id), None, text));
     }
     all.extend(unserved(&snapshot.unmet));
-    let mut count = |code: &str, severity, count: u64, text: &str| {
-        if count > 0 {
-            let who = if count == 1 { "node" } else { "nodes" };
-            all.push(finding(code, severity, None, Some(count), format!("{count} {who} {text}")));
-        }
-    };
-    count(
-        "breaker_open",
-        Warning,
-        nodes.breaker_open,
-        "failed too often and had to be left alone.",
-    );
-    count("nodes_overdue", Warning, nodes.overdue, "could not be heard of in time.");
-    count(
-        "nodes_overloaded",
-        Warning,
-        nodes.overloaded,
-        "reported a resource above the threshold.",
-    );
-    count("nodes_ordered", Ok, nodes.ordered, "drained or blocked by an administrator.");
+    all.extend(nodes_in_trouble(snapshot, troubled));
     if nodes.slots > 0 && nodes.used >= nodes.slots {
         let text = "Every slot of every node is taken.";
         all.push(finding("all_slots_taken", Warning, None, Some(nodes.slots), text.into()));
     }
     for instance in snapshot.instances.iter().filter(|instance| instance.inbox > DEEP) {
         let (id, inbox) = (instance.id.as_str(), instance.inbox);
-        let text = format!("{inbox} words of other instances wait at instance {id}.");
+        let text =
+            format!("{inbox} messages from other instances wait in the inbox of instance {id}.");
         all.push(finding("inbox_deep", Warning, Some(id), Some(inbox), text));
     }
     all
+}
+
+/// Findings that count nodes, with the names of some.
+fn nodes_in_trouble(snapshot: &Snapshot, troubled: &Troubled) -> Vec<Finding> {
+    use Severity::{Ok, Warning};
+    let nodes = &snapshot.nodes;
+    let all = [
+        (BREAKER_OPEN, Warning, nodes.breaker_open, "failed too often: jobs go elsewhere for now"),
+        (OVERDUE, Warning, nodes.overdue, "with an overdue heartbeat"),
+        (OVERLOADED, Warning, nodes.overloaded, "above a resource threshold"),
+        (ORDERED, Ok, nodes.ordered, "drained or blocked by an administrator"),
+    ];
+    let find = |(code, severity, count, what): (&str, Severity, u64, &str)| {
+        let named = troubled.get(code).cloned().unwrap_or_default();
+        let who = if count == 1 { "node" } else { "nodes" };
+        let names = match named.is_empty() {
+            true => String::new(),
+            false if (named.len() as u64) < count => format!(" ({}, …)", named.join(", ")),
+            false => format!(" ({})", named.join(", ")),
+        };
+        let text = format!("{count} {who} {what}{names}.");
+        Finding { nodes: named, ..finding(code, severity, None, Some(count), text) }
+    };
+    all.into_iter().filter(|(_, _, count, _)| *count > 0).map(find).collect()
 }
 
 /// Directions that were requested lately and that no node serves now, each once.
@@ -125,7 +139,8 @@ fn rates(minute: &[Point]) -> Vec<Finding> {
     let busy = sum(&|code| code == "ALL_NODES_BUSY");
     if busy > 0 {
         let jobs = if busy == 1 { "1 job was".to_owned() } else { format!("{busy} jobs were") };
-        let text = format!("{jobs} given up within the last minute because no slot was free.");
+        let text =
+            format!("{jobs} dropped within the last minute because no slot came free in time.");
         all.push(finding("queue_timeouts", Severity::Warning, None, Some(busy), text));
     }
     all
@@ -135,14 +150,14 @@ fn rates(minute: &[Point]) -> Vec<Finding> {
 pub(super) fn of_one(stats: &Stats, draining: bool) -> Vec<Finding> {
     let mut all = Vec::new();
     if !stats.store_up {
-        let text = "The store does not answer; new work is refused until it does.";
+        let text = "The store does not answer; new jobs and sessions are refused until it does.";
         all.push(finding("store_down", Severity::Critical, None, None, text.into()));
     } else if stats.stale {
-        let text = "No new figures have come for a while; what is shown is old.";
+        let text = "No new figures have arrived for a while; these are old.";
         all.push(finding("snapshot_old", Severity::Warning, None, None, text.into()));
     }
     if draining {
-        let text = format!("Instance {} is stopping and takes nothing new.", stats.instance);
+        let text = format!("Instance {} is stopping and takes no new work.", stats.instance);
         all.push(finding("draining", Severity::Warning, Some(&stats.instance), None, text));
     }
     all
@@ -154,7 +169,10 @@ mod tests {
     use super::*;
 
     fn codes(snapshot: &Snapshot, minute: &[Point]) -> Vec<(String, Severity)> {
-        of_all(snapshot, minute).into_iter().map(|found| (found.code, found.severity)).collect()
+        of_all(snapshot, minute, &Troubled::new())
+            .into_iter()
+            .map(|found| (found.code, found.severity))
+            .collect()
     }
 
     fn well() -> Snapshot {
@@ -227,7 +245,11 @@ mod tests {
         snapshot.nodes.ordered = 1;
         snapshot.instances =
             vec![InstanceView { id: "b".into(), missing: true, ..InstanceView::default() }];
-        let found = of_all(&snapshot, &[]);
+        let troubled = [("breaker_open".to_owned(), vec!["gpu-7".to_owned()])].into();
+        let found = of_all(&snapshot, &[], &troubled);
+        let broken = found.iter().find(|found| found.code == "breaker_open").unwrap();
+        assert_eq!(broken.nodes, ["gpu-7"]);
+        assert!(broken.text.contains("(gpu-7, …)"), "two are counted: {}", broken.text);
         let told: Vec<_> =
             found.iter().map(|f| (f.code.as_str(), f.subject.as_deref(), f.count)).collect();
         assert_eq!(

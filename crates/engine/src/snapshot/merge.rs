@@ -350,10 +350,10 @@ mod tests {
         one.failures = vec![failure; 32];
         one.ended = (0..64).map(|n| (format!("{n}{long}"), u64::MAX / 1_000)).collect();
         let part_bytes = serde_json::to_vec(&one).unwrap().len();
-        assert!(part_bytes < lingua_store::bus::MAX_PART_BYTES, "{part_bytes}");
+        assert!(part_bytes < lingua_store::snapshots::MAX_PART_BYTES, "{part_bytes}");
         let parts = vec![one; 100];
         let bytes =
             serde_json::to_vec(&merge(maker(1), &parts, &fleet(&pairs), None)).unwrap().len();
-        assert!(bytes < lingua_store::owners::MAX_PUBLISHED_BYTES, "{bytes}");
+        assert!(bytes < lingua_store::snapshots::MAX_PUBLISHED_BYTES, "{bytes}");
     }
 }

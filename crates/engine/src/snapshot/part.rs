@@ -10,6 +10,9 @@ use super::view::{Failure, InstanceView, NodeCounts, Vain};
 /// Lines told; a fleet with more has them all in the total.
 pub(super) const MAX_LINES: usize = 256;
 
+/// Nodes that are named for one finding.
+pub(super) const MAX_NAMED: usize = 3;
+
 /// Directions asked for in vain that are told.
 pub(super) const MAX_VAIN: usize = 32;
 
@@ -36,6 +39,28 @@ pub(super) struct Part {
     pub lines: Vec<(String, u64)>,
     pub unmet: Vec<Vain>,
     pub failures: Vec<Failure>,
+    /// Some of the nodes that are counted as in trouble, by finding.
+    pub troubled: Troubled,
+}
+
+/// Nodes in trouble by the code of the finding that speaks of them, a few of each.
+pub(super) type Troubled = BTreeMap<String, Vec<String>>;
+
+/// Notes a node for a finding.
+pub(super) fn note(troubled: &mut Troubled, code: &str, node: &str) {
+    let named = troubled.entry(code.to_owned()).or_default();
+    if named.len() < MAX_NAMED {
+        named.push(node.to_owned());
+    }
+}
+
+/// The nodes that all instances named, a few for each finding.
+pub(super) fn troubled_of(parts: &[Part]) -> Troubled {
+    let mut all = Troubled::new();
+    for (code, nodes) in parts.iter().flat_map(|part| &part.troubled) {
+        nodes.iter().for_each(|node| note(&mut all, code, node));
+    }
+    all
 }
 
 /// Everything that only grows, as it was at one moment.

@@ -6,6 +6,8 @@ use lingua_store::Instance;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::job_log::JobSummary;
+
 /// How everything stands, as the instance that answers knows it.
 #[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema, Debug)]
 pub struct Stats {
@@ -57,6 +59,10 @@ pub struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "en->zh")]
     pub subject: Option<String>,
+    /// The nodes that it is about, at most three of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(example = json!(["gpu-7"]))]
+    pub nodes: Vec<String>,
     /// How many, or how many per cent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
@@ -306,6 +312,20 @@ pub struct Failure {
     pub node_id: Option<String>,
     /// How often it was sent.
     pub attempts: u32,
+}
+
+impl Failure {
+    pub(super) fn of(job: &JobSummary, instance: String) -> Self {
+        Failure {
+            at_ms: job.ended_ms.unwrap_or(job.created_ms),
+            job_id: job.id.to_string(),
+            instance,
+            code: job.code.iter().flat_map(|code| code.chars()).take(64).collect(),
+            direction: job.route.to_string(),
+            node_id: job.attempts.last().map(|attempt| attempt.node.to_string()),
+            attempts: u32::try_from(job.attempts.len()).unwrap_or(u32::MAX),
+        }
+    }
 }
 
 /// One point of the history.

@@ -22,6 +22,9 @@ const HANDSHAKE: Duration = Duration::from_secs(3);
 /// The first connection is tried again after that long.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
+/// One speaker of so many has several targets.
+const SEVERAL_TARGETS: usize = 8;
+
 /// A little more than the scheduler lets a job live.
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -119,6 +122,11 @@ pub async fn speakers(options: Speakers) -> anyhow::Result<()> {
             // A sentence that is held up is no pause.
             pause_ms: Some(30_000),
             ..SpeakerOptions::new(url)
+        };
+        // Some have two targets, whose jobs fare differently.
+        let speaker = match number % SEVERAL_TARGETS {
+            0 => speaker.targets("en", &["zh", "de"]),
+            _ => speaker,
         };
         let script = Script {
             sentences: Sentences::Random {

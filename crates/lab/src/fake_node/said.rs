@@ -10,6 +10,8 @@ pub(super) struct Said {
     tgt: Box<str>,
     format: Box<str>,
     ms: u64,
+    /// It was to find out what is spoken.
+    auto: bool,
 }
 
 impl Said {
@@ -21,12 +23,17 @@ impl Said {
             true => (text(&assign.lang_a), text(&assign.lang_b)),
             false => (text(&assign.src_lang), text(&assign.tgt_lang)),
         };
-        Self { src, tgt, format: text(&assign.audio_format), ms: 0 }
+        Self { src, tgt, format: text(&assign.audio_format), ms: 0, auto }
     }
 
     /// More speech.
     pub fn hear(&mut self, audio: &[u8]) {
         self.ms += millis_of(&self.format, audio);
+    }
+
+    /// The language that it found to be spoken, if it was to find that out.
+    pub fn found(&self) -> Option<&str> {
+        self.auto.then_some(&*self.src)
     }
 
     /// In the language that was spoken; sentences count from 1.
@@ -76,5 +83,8 @@ mod tests {
             (one.heard(0), one.translated(0)),
             ("[de] sentence 1".into(), "[fr] sentence 1".into())
         );
+        assert_eq!(one.found(), Some("de"));
+        let one_way = said(r#"{"type":"job_assign","src_lang":"en","tgt_lang":"zh"}"#);
+        assert_eq!(one_way.found(), None);
     }
 }

@@ -227,6 +227,7 @@ impl Pen {
         self.begin("asr_partial", ids);
         let text = json_string(&text);
         self.put(format_args!(r#","utterance_index":{index},"text":{text},"is_final":false"#));
+        self.found(ids);
         self.end()
     }
 
@@ -276,8 +277,16 @@ impl Pen {
         self.put(format_args!(
             r#"","tts_format":"pcm16","processing_time_ms":{took_ms},"node_completed_at_ms":{at_ms}"#
         ));
+        self.found(ids);
         self.lab(ids);
         self.end()
+    }
+
+    /// The language that was spoken, where the node was to find it out.
+    fn found(&mut self, ids: &Ids) {
+        if let Some(src) = ids.said.found() {
+            self.put(format_args!(r#","src_lang":{}"#, json_string(src)));
+        }
     }
 
     /// What listeners of the lab know a job by.

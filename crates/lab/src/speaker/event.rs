@@ -14,6 +14,11 @@ pub enum Event {
         /// Whether the session from before goes on.
         recovered: Option<bool>,
     },
+    /// What is said from now on is translated into these languages. Only said of a list of targets.
+    Targets {
+        /// Their tags.
+        targets: Vec<String>,
+    },
     /// The first piece of a marked sentence went out.
     Begun {
         /// Its mark.
@@ -41,6 +46,8 @@ pub enum Event {
     Result {
         /// Its number.
         index: u64,
+        /// Its language, if the scheduler names it.
+        target: Option<String>,
         /// What the node told of its audio; `None` from a node that tells nothing.
         echo: Option<Echo>,
     },
@@ -48,6 +55,8 @@ pub enum Event {
     Missing {
         /// Its number.
         index: u64,
+        /// Its language; without one all are meant.
+        target: Option<String>,
         /// Why.
         reason: String,
     },
@@ -55,6 +64,8 @@ pub enum Event {
     About {
         /// Its number.
         index: u64,
+        /// The language of its job.
+        target: Option<String>,
         /// What.
         kind: String,
     },
@@ -73,13 +84,16 @@ pub(super) fn event_of(message: &Value) -> Option<Event> {
         return Some(Event::Dropped { seqs, bytes: details["bytes"].as_u64().unwrap_or(0) });
     }
     let index = message["utterance_index"].as_u64()?;
+    let target = message["tgt_lang"].as_str().map(str::to_owned);
     Some(match message["type"].as_str()? {
-        "translation_result" => Event::Result { index, echo: Echo::read(message) },
+        "translation_result" => Event::Result { index, target, echo: Echo::read(message) },
         "missing_result" => {
             let reason = message["reason"].as_str().unwrap_or_default().to_owned();
-            Event::Missing { index, reason }
+            Event::Missing { index, target, reason }
         }
-        kind @ ("asr_partial" | "ui_event") => Event::About { index, kind: kind.to_owned() },
+        kind @ ("asr_partial" | "ui_event") => {
+            Event::About { index, target, kind: kind.to_owned() }
+        }
         _ => return None,
     })
 }
@@ -91,6 +105,7 @@ impl Event {
             Event::Opened { session_id, recovered } => {
                 ("opened", json!({ "session": session_id, "recovered": recovered }))
             }
+            Event::Targets { targets } => ("targets", json!({ "targets": targets })),
             Event::Begun { mark } => ("begun", json!({ "mark": mark.to_string() })),
             Event::Said { mark, digest, whole, seqs } => {
                 let mark = mark.map(|mark| mark.to_string());
@@ -98,13 +113,16 @@ impl Event {
                 ("said", json!({ "mark": mark, "digest": digest, "whole": whole, "seqs": seqs }))
             }
             Event::Dropped { seqs, bytes } => ("dropped", json!({ "seqs": seqs, "bytes": bytes })),
-            Event::Result { index, echo } => {
-                ("result", json!({ "index": index, "echo": echo.map(Echo::to_value) }))
+            Event::Result { index, target, echo } => {
+                let echo = echo.map(Echo::to_value);
+                ("result", json!({ "index": index, "target": target, "echo": echo }))
             }
-            Event::Missing { index, reason } => {
-                ("missing", json!({ "index": index, "reason": reason }))
+            Event::Missing { index, target, reason } => {
+                ("missing", json!({ "index": index, "target": target, "reason": reason }))
             }
-            Event::About { index, kind } => ("about", json!({ "index": index, "kind": kind })),
+            Event::About { index, target, kind } => {
+                ("about", json!({ "index": index, "target": target, "kind": kind }))
+            }
         }
     }
 
@@ -122,6 +140,11 @@ impl Event {
                 let recovered = line["recovered"].as_bool();
                 Event::Opened { session_id: text("session")?, recovered }
             }
+            "targets" => {
+                let targets = line["targets"].as_array()?.iter();
+                let targets = targets.filter_map(|tag| tag.as_str().map(str::to_owned));
+                Event::Targets { targets: targets.collect() }
+            }
             "begun" => Event::Begun { mark: mark()? },
             "said" => Event::Said {
                 mark: mark(),
@@ -130,9 +153,18 @@ impl Event {
                 seqs: seqs(),
             },
             "dropped" => Event::Dropped { seqs: seqs()?, bytes: line["bytes"].as_u64()? },
-            "result" => Event::Result { index: index()?, echo: Echo::read_lab(&line["echo"]) },
-            "missing" => Event::Missing { index: index()?, reason: text("reason")? },
-            "about" => Event::About { index: index()?, kind: text("kind")? },
+            "result" => {
+                let echo = Echo::read_lab(&line["echo"]);
+                Event::Result { index: index()?, target: text("target"), echo }
+            }
+            "missing" => {
+                let reason = text("reason")?;
+                Event::Missing { index: index()?, target: text("target"), reason }
+            }
+            "about" => {
+                let kind = text("kind")?;
+                Event::About { index: index()?, target: text("target"), kind }
+            }
             _ => return None,
         })
     }

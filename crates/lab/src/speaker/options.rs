@@ -24,6 +24,8 @@ pub struct SpeakerOptions {
     pub src_lang: String,
     /// Into this one.
     pub tgt_lang: String,
+    /// Into these, as a list; empty for a client that names one target.
+    pub targets: Vec<String>,
     /// The two languages of a conversation in which the node finds out who speaks; the source is
     /// `auto` then.
     pub two_way: Option<(String, String)>,
@@ -76,6 +78,7 @@ impl Default for SpeakerOptions {
             url: "ws://127.0.0.1:5010/ws/session".to_owned(),
             src_lang: "en".to_owned(),
             tgt_lang: "zh".to_owned(),
+            targets: Vec::new(),
             two_way: None,
             codec: Codec::Opus,
             supports: SUPPORTS.map(str::to_owned).to_vec(),
@@ -157,6 +160,14 @@ impl SpeakerOptions {
     /// From the one language into the other.
     pub fn languages(mut self, from: &str, to: &str) -> Self {
         (self.src_lang, self.tgt_lang) = (from.to_owned(), to.to_owned());
+        self
+    }
+
+    /// From the one language into these, as a list.
+    pub fn targets(mut self, from: &str, to: &[&str]) -> Self {
+        self.src_lang = from.to_owned();
+        self.tgt_lang = to.first().map(|tag| (*tag).to_owned()).unwrap_or_default();
+        self.targets = to.iter().map(|tag| (*tag).to_owned()).collect();
         self
     }
 
@@ -251,9 +262,15 @@ impl SpeakerOptions {
         if let Some(token) = &self.token {
             message["token"] = json!(token);
         }
-        if let Some(Continuing { resume_token, last_index }) = continuing {
+        if !self.targets.is_empty() {
+            message["targets"] = json!(self.targets);
+        }
+        if let Some(Continuing { resume_token, last_index, last_indexes }) = continuing {
             message["resume_token"] = json!(resume_token);
-            message["last_index"] = json!(last_index);
+            match self.targets.is_empty() {
+                true => message["last_index"] = json!(last_index),
+                false => message["last_indexes"] = json!(last_indexes),
+            }
         }
         merge(&mut message, &self.init_overrides);
         message
@@ -290,7 +307,8 @@ mod tests {
             .codec(Codec::Pcm16)
             .pause_ms(500)
             .init_with(json!({ "tenant_id": "t" }));
-        let was = Continuing { resume_token: "R".into(), last_index: Some(4) };
+        let last_indexes = [("zh".to_owned(), 4), ("de".to_owned(), 2)].into();
+        let was = Continuing { resume_token: "R".into(), last_index: Some(4), last_indexes };
         let message = options.init(Some(&was));
         assert_eq!(message["supports"], json!(SUPPORTS));
         assert_eq!((&message["codec"], &message["pause_ms"]), (&json!("pcm16"), &json!(500)));
@@ -300,5 +318,12 @@ mod tests {
         );
         assert_eq!((&message["resume_token"], &message["last_index"]), (&json!("R"), &json!(4)));
         assert_eq!(message["tenant_id"], "t");
+        let several = SpeakerOptions::default().targets("en", &["zh", "de"]).init(Some(&was));
+        assert_eq!(
+            (&several["targets"], &several["tgt_lang"]),
+            (&json!(["zh", "de"]), &json!("zh"))
+        );
+        assert_eq!(several["last_indexes"], json!({ "zh": 4, "de": 2 }));
+        assert!(several.get("last_index").is_none());
     }
 }

@@ -151,7 +151,17 @@ impl Speaker {
     /// `set_languages`
     pub async fn set_languages(&self, from: &str, to: &str) -> anyhow::Result<()> {
         self.session().said();
+        self.session().targets(&[to.to_owned()]);
         self.about_session("set_languages", json!({ "src_lang": from, "tgt_lang": to })).await
+    }
+
+    /// `set_languages` with a list of targets, for a speaker that began with one.
+    pub async fn set_targets(&mut self, from: &str, to: &[&str]) -> anyhow::Result<()> {
+        self.options = self.options.clone().targets(from, to);
+        self.session().said();
+        self.session().targets(&self.options.targets);
+        let fields = json!({ "src_lang": from, "tgt_lang": self.options.tgt_lang, "targets": to });
+        self.about_session("set_languages", fields).await
     }
 
     /// `cancel`

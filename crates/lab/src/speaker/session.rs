@@ -26,13 +26,25 @@ pub(super) struct Session {
     log: VecDeque<(u64, Event)>,
     log_capacity: usize,
     journal: Option<Journal>,
+    /// It names its targets as a list.
+    lists_targets: bool,
 }
 
 impl Session {
     pub fn new(options: &SpeakerOptions) -> Self {
         let voice = Voice::new(options);
         let (log_capacity, journal) = (options.log_capacity, options.journal.clone());
-        Self { voice, log_capacity, journal, ..Self::default() }
+        let lists_targets = !options.targets.is_empty();
+        let mut session = Self { voice, log_capacity, journal, lists_targets, ..Self::default() };
+        session.targets(&options.targets);
+        session
+    }
+
+    /// What is said from now on is translated into these languages.
+    pub fn targets(&mut self, targets: &[String]) {
+        if self.lists_targets {
+            self.note(monotonic_us(), Event::Targets { targets: targets.to_vec() });
+        }
     }
 
     /// A connection is open; gives what goes again.

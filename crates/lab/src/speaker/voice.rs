@@ -1,7 +1,7 @@
 //! What a speaker knows of its session: its numbers, what it has said and is not acknowledged, and
 //! where it would go on. No socket and no clock of its own.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -40,6 +40,8 @@ pub struct SessionAck {
 pub(super) struct Continuing {
     pub resume_token: String,
     pub last_index: Option<u64>,
+    /// The last ending seen of each target.
+    pub last_indexes: BTreeMap<String, u64>,
 }
 
 /// The speaker's side of one session.
@@ -48,8 +50,9 @@ pub(super) struct Voice {
     pub session_id: String,
     pub binary: bool,
     resume_token: Option<String>,
-    /// The last ending seen.
+    /// The last ending seen, of any target and of each.
     last_index: Option<u64>,
+    last_indexes: BTreeMap<String, u64>,
     next_seq: u32,
     seq_per_utterance: bool,
     /// Whether pieces are kept until they are acknowledged.
@@ -98,6 +101,7 @@ impl Voice {
         if !goes_on {
             // Another session: nothing of the old one counts there.
             self.last_index = None;
+            self.last_indexes.clear();
             self.next_seq = 0;
             self.kept.clear();
             self.kept_bytes = 0;
@@ -115,7 +119,8 @@ impl Voice {
     /// What to come back with; `None` if the scheduler gave nothing for it.
     pub fn continuing(&self) -> Option<Continuing> {
         let resume_token = self.resume_token.clone()?;
-        Some(Continuing { resume_token, last_index: self.last_index })
+        let last_indexes = self.last_indexes.clone();
+        Some(Continuing { resume_token, last_index: self.last_index, last_indexes })
     }
 
     /// The next piece of speech; without a number of its own it gets the next one.
@@ -152,12 +157,25 @@ impl Voice {
                 }
             }
             Some("translation_result" | "missing_result") => {
-                self.last_index = self.last_index.max(message["utterance_index"].as_u64());
+                let index = message["utterance_index"].as_u64();
+                self.last_index = self.last_index.max(index);
+                self.heard_of(message["tgt_lang"].as_str(), index.unwrap_or(0));
                 if let Some(seq) = message["audio_ack"].as_u64() {
                     self.acknowledged(seq);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// An ending of this target, or without one of every target that was heard of.
+    fn heard_of(&mut self, target: Option<&str>, index: u64) {
+        match target {
+            Some(target) => match self.last_indexes.get_mut(target) {
+                Some(last) => *last = (*last).max(index),
+                None => drop(self.last_indexes.insert(target.to_owned(), index)),
+            },
+            None => self.last_indexes.values_mut().for_each(|last| *last = (*last).max(index)),
         }
     }
 
@@ -214,8 +232,8 @@ mod tests {
         say(&mut voice, b"", true);
         voice.hear(&json!({ "type": "audio_ack", "seq": 2 }));
         voice.hear(&json!({ "type": "missing_result", "utterance_index": 0 }));
-        let was = Continuing { resume_token: "R".into(), last_index: Some(0) };
-        assert_eq!(voice.continuing(), Some(was));
+        let was = voice.continuing().unwrap();
+        assert_eq!((was.resume_token.as_str(), was.last_index), ("R", Some(0)));
         let again = voice.opened(&ack(Some(true)));
         assert_eq!(again.len(), 2);
         assert_eq!(say(&mut voice, b"", false), 5);

@@ -50,6 +50,31 @@ pub fn read(file: &[u8]) -> anyhow::Result<Bytes> {
     bail!("the file has no samples")
 }
 
+/// A WAV file of 16-bit little-endian samples at [`SAMPLE_RATE`], mono. An incomplete last sample is left out.
+pub fn write(samples: &[u8]) -> Vec<u8> {
+    const SAMPLE_BYTES: u16 = 2;
+    const FORMAT_BYTES: u32 = 16;
+    let samples = &samples[..samples.len() / 2 * 2];
+    let data_bytes = u32::try_from(samples.len()).unwrap_or(u32::MAX);
+    // What follows the length: "WAVE", the format chunk and the data chunk, each with its name and length.
+    let all_bytes = data_bytes.saturating_add(4 + 8 + FORMAT_BYTES + 8);
+    let mut file = Vec::with_capacity(samples.len() + 44);
+    file.extend_from_slice(b"RIFF");
+    file.extend_from_slice(&all_bytes.to_le_bytes());
+    file.extend_from_slice(b"WAVEfmt ");
+    file.extend_from_slice(&FORMAT_BYTES.to_le_bytes());
+    file.extend_from_slice(&PCM.to_le_bytes());
+    file.extend_from_slice(&1_u16.to_le_bytes());
+    file.extend_from_slice(&SAMPLE_RATE.to_le_bytes());
+    file.extend_from_slice(&(SAMPLE_RATE * u32::from(SAMPLE_BYTES)).to_le_bytes());
+    file.extend_from_slice(&SAMPLE_BYTES.to_le_bytes());
+    file.extend_from_slice(&(8 * SAMPLE_BYTES).to_le_bytes());
+    file.extend_from_slice(b"data");
+    file.extend_from_slice(&data_bytes.to_le_bytes());
+    file.extend_from_slice(samples);
+    file
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Format {
     channels: usize,
@@ -184,6 +209,16 @@ mod tests {
     fn a_file_at_our_rate_comes_out_as_it_is() {
         let said = [0, 1000, -1000, i16::MAX, i16::MIN, 7];
         assert_eq!(samples(&wav(1, 1, 16_000, 16, &said)), said);
+    }
+
+    #[test]
+    fn a_written_file_is_read_as_the_same_samples() {
+        let said: Vec<u8> = [0_i16, 1000, -1000, 7].iter().flat_map(|s| s.to_le_bytes()).collect();
+        let file = write(&said);
+        assert_eq!(read(&file).unwrap(), said);
+        let announced = u32::from_le_bytes([file[4], file[5], file[6], file[7]]) as usize;
+        assert_eq!(announced, file.len() - 8);
+        assert_eq!(samples(&write(&said[..5])), [0, 1000], "an incomplete sample is left out");
     }
 
     #[test]

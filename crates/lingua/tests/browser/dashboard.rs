@@ -16,7 +16,7 @@ use process::Lingua;
 use serde_json::json;
 
 /// A snapshot every second, and a line that is longer than that, so that who waits is seen.
-fn settings() -> Settings {
+pub fn settings() -> Settings {
     let mut settings = Settings { snapshot_ms: 1_000, ..quick() };
     settings.timing.queue_max_ms = 3_000;
     settings.timing.deadline_ms = 9_000;
@@ -24,7 +24,7 @@ fn settings() -> Settings {
     settings
 }
 
-fn options(app: &TestApp, id: &str, langs: &[&str]) -> NodeOptions {
+pub fn options(app: &TestApp, id: &str, langs: &[&str]) -> NodeOptions {
     let options = NodeOptions::new(app.ws("/ws/node")).node_id(id).languages(langs).max_jobs(3);
     let latency = Latency::Spread { p50_ms: 60, p99_ms: 400 };
     options.behaviour(Behaviour { latency, ..Behaviour::default() })
@@ -34,7 +34,7 @@ fn options(app: &TestApp, id: &str, langs: &[&str]) -> NodeOptions {
 pub struct Busy {
     pub app: TestApp,
     _nodes: Vec<FakeNode>,
-    _speaker: Speaker,
+    pub speaker: Speaker,
     load: tokio::task::JoinHandle<()>,
 }
 
@@ -62,12 +62,12 @@ impl Busy {
                 tokio::time::sleep(Duration::from_millis(60)).await;
             }
         });
-        Busy { app, _nodes: nodes, _speaker: speaker, load }
+        Busy { app, _nodes: nodes, speaker, load }
     }
 
     pub async fn end(self) {
         self.load.abort();
-        drop(self._speaker);
+        drop(self.speaker);
         self.app.finish().await;
     }
 }
@@ -106,7 +106,7 @@ async fn everything_is_shown_with_the_numbers_of_the_api() {
 
     // Sessions, instances.
     browser.click("nav a[href='#/sessions']").await;
-    let session = busy._speaker.session_id();
+    let session = busy.speaker.session_id();
     browser
         .until(
             "the session",
@@ -145,15 +145,11 @@ async fn a_job_shows_its_attempts() {
     assert_ne!(attempts[0][1], "ok");
     browser.picture("job").await;
     // A link to one that nobody remembers is an answer too, and so is the box that finds one.
-    browser.click("nav a[href='#/explain']").await;
+    browser.click("nav a[href='#/jobs']").await;
     browser.write("#job-id", "00000000000000000000000000").await;
     browser.press('\u{e007}').await;
-    browser
-        .until(
-            "no such job",
-            "return document.querySelector('main').innerText.includes('No such job')",
-        )
-        .await;
+    let no_such = "return document.querySelector('main').innerText.includes('No such job')";
+    browser.until("no such job", no_such).await;
     let complaints = browser.complaints().await;
     assert!(complaints.iter().all(|said| said.contains("404")), "{complaints:#?}");
     drop(browser);
@@ -315,7 +311,9 @@ async fn on_a_phone_nothing_is_cut_off() {
             .until("it is drawn", "return document.querySelectorAll('svg.chart').length === 3")
             .await;
         browser.click(&format!("[data-do=lang][data-value={lang}]")).await;
-        for view in ["", "nodes", "nodes/gpu-1", "sessions", "instances", "explain?src=en&tgt=zh"] {
+        for view in
+            ["", "nodes", "nodes/gpu-1", "jobs", "sessions", "instances", "explain?src=en&tgt=zh"]
+        {
             browser.run(&format!("location.hash = '#/{view}'")).await;
             tokio::time::sleep(Duration::from_millis(900)).await;
             let wide = browser.run("return [...document.querySelectorAll('body *')].filter((e) => !e.closest('.wide, nav, svg, .skip') \

@@ -45,7 +45,7 @@ async fn a_token_opens_the_page_until_it_expires() {
     let browser = Browser::open(1280, 900).await;
     browser.go(&format!("{}/dashboard", guarded.url())).await;
     browser.until("it asks", FORM).await;
-    says(&browser, "asks who you are").await;
+    says(&browser, "requires a token").await;
     assert_eq!(browser.run("return document.activeElement.id").await, "lock-token");
     assert_eq!(browser.run("return document.querySelector('#lock-token').type").await, "password");
     let labelled = "return document.querySelector('#lock-token').labels[0].innerText";
@@ -57,10 +57,10 @@ async fn a_token_opens_the_page_until_it_expires() {
     let stranger = guarded.mint_with("wrong", "admin", "ops", &[]);
     let session = guarded.mint("session", "app", &["--tenant", "acme"]);
     for (token, why) in [
-        ("not a token", "This is no token"),
-        ("this.is.nothing", "not good here"),
-        (&stranger, "not good here"),
-        (&session, "no administrator's"),
+        ("not a token", "This is not a token"),
+        ("this.is.nothing", "not valid here: it cannot be read as a signed JWT"),
+        (&stranger, "not valid here: it is signed with a key"),
+        (&session, "neither admin nor viewer"),
     ] {
         browser.write("#lock-token", token).await;
         browser.press(ENTER).await;
@@ -92,7 +92,7 @@ async fn a_token_opens_the_page_until_it_expires() {
     // And it is forgotten, with all that it showed.
     browser.click("[data-do=forget]").await;
     browser.until("it asks once more", FORM).await;
-    says(&browser, "asks who you are").await;
+    says(&browser, "requires a token").await;
     assert_eq!(browser.run("return document.querySelector('[data-node]') === null").await, true);
 
     // On the overview nothing is asked for but the stream, which ends with the token.
@@ -110,6 +110,29 @@ async fn a_token_opens_the_page_until_it_expires() {
     browser.click("#lock-go").await;
     browser.until("it is live again", LIVE).await;
     browser.picture("token-live").await;
+    only_refusals(&browser).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_viewer_sees_everything_and_has_no_button_to_change_it() {
+    let guarded = start().await;
+    let node = NodeOptions::new(format!("ws://{}/ws/node", guarded.lingua.address()));
+    let node = node.node_id("gpu-1").languages(&["en", "zh"]);
+    let node = node.bearer(&guarded.mint("node", "gpu-1", &[]));
+    let _node = FakeNode::connect(node).await.unwrap();
+    let browser = Browser::open(1280, 900).await;
+    for (role, buttons) in [("viewer", 0), ("admin", 2)] {
+        browser.go("about:blank").await;
+        browser.go(&format!("{}/dashboard#/nodes/gpu-1", guarded.url())).await;
+        browser.until("it asks", FORM).await;
+        browser.write("#lock-token", &guarded.mint(role, "eve", &[])).await;
+        browser.press(ENTER).await;
+        let shown =
+            "return document.querySelector('section[data-node=gpu-1][data-state=ready]') !== null";
+        browser.until("the node", shown).await;
+        let count = "return document.querySelectorAll('[data-do=drain], [data-do=block]').length";
+        assert_eq!(browser.run(count).await, buttons, "{role}");
+    }
     only_refusals(&browser).await;
 }
 

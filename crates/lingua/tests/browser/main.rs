@@ -11,9 +11,11 @@ mod process;
 #[path = "../it/tokens/mod.rs"]
 mod tokens;
 
+mod cors;
 mod dashboard;
 mod dashboard_charts;
 mod dashboard_demo;
+mod dashboard_jobs;
 mod dashboard_tokens;
 mod node_page;
 mod talk;

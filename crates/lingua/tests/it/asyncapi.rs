@@ -225,6 +225,8 @@ fn right(name: &str, schema: &Value) -> Value {
         "job_id" => return json!("0123456789abcdefghjkmnpqrs"),
         "language_capabilities" => return json!({"semantic_languages": ["en", "zh"]}),
         "running" => return json!([]),
+        "targets" => return json!(["zh"]),
+        "last_indexes" => return json!({"zh": 1}),
         _ => {}
     }
     let kinds = match &schema["type"] {
@@ -241,7 +243,8 @@ fn right(name: &str, schema: &Value) -> Value {
 }
 
 /// What a node says for others: it only passes through, and what has another form is left out.
-const PASSING: [&str; 14] = [
+const PASSING: [&str; 15] = [
+    "src_lang",
     "text",
     "is_final",
     "text_asr",
@@ -277,6 +280,9 @@ fn wrongs(schema: &Value) -> Vec<(&'static str, Value)> {
     }
     if let Some(most) = schema["maxItems"].as_u64() {
         wrongs.push(("too many", json!(vec!["x"; most as usize + 1])));
+    }
+    if schema["minItems"].is_u64() {
+        wrongs.push(("too few", json!([])));
     }
     if schema["pattern"].is_string() || schema["enum"].is_array() {
         wrongs.push(("of another form", json!("no such/word")));

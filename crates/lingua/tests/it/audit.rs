@@ -73,6 +73,35 @@ fn a_job_that_an_administrator_cancels_stands_there_and_one_of_its_owner_does_no
 }
 
 #[test]
+fn what_an_operator_ends_stands_there_and_a_viewer_ends_nothing() {
+    let mut place = Place::start(None);
+    let admin = place.keys.admin("ops", "admin-1");
+    let viewer = place.keys.viewer("eve", "viewer-1");
+    let job = "/api/v1/jobs/0000000000000000000000000a/cancel";
+    let session = "/api/v1/sessions/s-1/disconnect";
+    for path in [job, session] {
+        assert_eq!(place.ask("POST", path, Some(&viewer), &json!({})), 403, "{path}");
+        assert_eq!(place.ask("POST", path, None, &json!({})), 401, "{path}");
+        assert_eq!(place.ask("POST", path, Some(&admin), &json!({})), 404, "{path}");
+    }
+    for path in ["/api/v1/jobs", "/api/v1/sessions", "/api/v1/history?by=minute"] {
+        assert_eq!(place.ask("GET", path, Some(&viewer), &Value::Null), 200, "{path}");
+    }
+    place.stop();
+    let all = lines(&place.file);
+    for (what, about) in
+        [("job.cancel", "0000000000000000000000000a"), ("session.disconnect", "s-1")]
+    {
+        let told: Vec<_> = all.iter().filter(|line| line["what"] == what).collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(
+            (&told[0]["about"], &told[0]["outcome"], &told[0]["who"]["subject"]),
+            (&json!(about), &json!("NOT_FOUND"), &json!("ops"))
+        );
+    }
+}
+
+#[test]
 fn who_did_what_stands_there_over_rotation_and_restart_and_no_line_can_be_changed() {
     let mut place = Place::start(None);
     let admin = place.keys.admin("ops", "admin-1");
@@ -90,7 +119,7 @@ fn who_did_what_stands_there_over_rotation_and_restart_and_no_line_can_be_change
     let other = json!({"node_id": "node-2"});
     assert_eq!(place.ask("POST", "/v1/node/heartbeat", Some(&node), &other), 403);
     wait_for("the refusals are written", || {
-        has(&place.file, "call", "refused.bad_token")
+        has(&place.file, "call", "refused.unreadable")
             && has(&place.file, "call", "refused.other_role")
             && has(&place.file, "call", "refused.not_theirs")
     });

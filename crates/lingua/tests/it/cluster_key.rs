@@ -177,7 +177,7 @@ async fn an_older_secret_in_the_store_changes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_writes_to_the_store_makes_no_instance_call_anybody() {
     let app = TestApp::start(On::Memory, quick()).await;
-    while app.engine.store().bus.peers().await.unwrap().is_empty() {
+    while app.engine.store().presence.peers().await.unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let rogue = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -191,8 +191,8 @@ async fn who_writes_to_the_store_makes_no_instance_call_anybody() {
         (2, presence::signed(&forger, &rogues(2), format!("{address}#wire=1-1"))),
         (3, format!("{address}/v1/audio?x=#wire=1-1")),
     ] {
-        bus.withdraw(&rogues(boot - 1)).await.unwrap();
-        bus.announce(&rogues(boot), &announced, LONG).await.unwrap();
+        app.engine.store().presence.withdraw(&rogues(boot - 1)).await.unwrap();
+        app.engine.store().presence.announce(&rogues(boot), &announced, LONG).await.unwrap();
         assert!(wait_until(Duration::from_secs(10), apart).await, "{announced}");
         assert!(app.engine.peers().is_empty(), "{announced}");
         let body = json!({"words": [

@@ -2,7 +2,7 @@
 
 use crate::tokens;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Output, Stdio};
 
 use tokens::{Guarded, Shows, command};
@@ -94,4 +94,118 @@ fn nodes_speakers_and_jobs_show_the_token_of_the_environment() {
     of_load.extend([1, 0].map(|n| guarded.mint("node", &format!("load-{n}"), &[])));
     let of_load = guarded.file("load", &of_load);
     works(&load, &Shows::File(&of_load));
+}
+
+/// What `lingua token inspect` says of a token: its exit code, and everything it said.
+fn inspected(token: &str, more: &[&str]) -> (Option<i32>, String) {
+    let args = [&["token", "inspect"], more].concat();
+    let mut inspect = command(&args, &Shows::Nothing);
+    let mut inspect = inspect
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    inspect.stdin.take().unwrap().write_all(token.as_bytes()).unwrap();
+    let output = inspect.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let signature = token.rsplit('.').next().unwrap();
+    assert!(!said.contains(signature), "a token is told: {said}");
+    (output.status.code(), said)
+}
+
+#[test]
+fn inspect_says_why_a_token_is_not_good_and_asks_a_scheduler_if_it_is_told_to() {
+    let guarded = Guarded::start("");
+    let url = guarded.url();
+    let config = guarded.directory.path().join("lingua.toml");
+    let local = ["--config", config.to_str().unwrap()];
+    let asked = ["--url", url.as_str()];
+    let admin = guarded.mint("admin", "ops", &[]);
+    let viewer = guarded.mint("viewer", "eve", &[]);
+    for (role, more) in [
+        ("admin", &[][..]),
+        ("viewer", &[]),
+        ("metrics", &[]),
+        ("node", &[]),
+        ("session", &["--tenant", "acme"]),
+    ] {
+        let token = guarded.mint(role, "one", more);
+        let (code, said) = inspected(&token, &local);
+        assert!(
+            code == Some(0) && said.contains("it is good, unless it was revoked"),
+            "{role}: {said}"
+        );
+        let (code, said) = inspected(&token, &asked);
+        assert!(code == Some(0) && said.contains("takes it"), "{role}: {said}");
+    }
+    let other = |more: &[&str]| guarded.mint("viewer", "eve", more);
+    let key = "it is signed with a key that identity.key_files does not have";
+    for (token, here, there) in [
+        (
+            guarded.mint_with("wrong", "viewer", "eve", &[]),
+            "the token names \"wrong\", there are right",
+            key,
+        ),
+        (
+            other(&["--audience", "elsewhere"]),
+            "the token says \"elsewhere\", the configuration \"lingua\"",
+            "audience (aud)",
+        ),
+        (
+            other(&["--issuer", "mallory"]),
+            "the token says \"mallory\", the configuration \"lingua\"",
+            "issuer (iss)",
+        ),
+        (other(&["--life", "48h"]), "the token lives 172800 s", "identity.viewer_life_s"),
+        (format!("{viewer}A"), "its signature is not by the key that it names", "its signature"),
+    ] {
+        let (code, said) = inspected(&token, &local);
+        assert!(code == Some(1) && said.contains(here), "{said}");
+        let (code, said) = inspected(&token, &asked);
+        assert!(
+            code == Some(1) && said.contains("the scheduler refuses it") && said.contains(there),
+            "{said}"
+        );
+    }
+    let short = guarded.mint("viewer", "eve", &["--life", "1s"]);
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
+    let (code, said) = inspected(&short, &local);
+    assert!(
+        code == Some(1) && said.contains("the token has expired") && said.contains(" s ago"),
+        "{said}"
+    );
+
+    let revoke = ["token", "revoke", "--url", &url, "--role", "viewer", "--subject", "eve"];
+    // A viewer changes nothing.
+    let refused = run(&revoke, &Shows::Token(&viewer));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("tokens of the role admin; the role of this one is viewer"), "{said}");
+    works(&revoke, &Shows::Token(&admin));
+    let (code, said) = inspected(&viewer, &asked);
+    assert!(code == Some(1) && said.contains("the token is revoked"), "{said}");
+}
+
+#[test]
+fn mint_warns_of_long_lives_and_of_what_a_token_can_change() {
+    let guarded = Guarded::start("");
+    let key = guarded.directory.path().join("right.key.pem");
+    let minted = |role: &str, more: &[&str]| {
+        let args =
+            ["token", "mint", "--subject", "s", "--key", key.to_str().unwrap(), "--role", role];
+        let output = run(&[&args[..], more].concat(), &Shows::Nothing);
+        let (token, said) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert!(output.status.success() && token.trim().split('.').count() == 3, "{said}");
+        said
+    };
+    assert_eq!(minted("viewer", &[]), "");
+    assert_eq!(minted("metrics", &[]), "");
+    assert!(minted("admin", &[]).contains("drain and block nodes"));
+    let long = minted("metrics", &["--life", "8760h"]);
+    assert!(
+        long.contains("identity.metrics_life_s is at least 31536000") && long.contains("365 days"),
+        "{long}"
+    );
 }

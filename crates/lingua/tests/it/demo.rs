@@ -269,7 +269,7 @@ fn what_cannot_be_is_said_in_one_sentence() {
     for (args, code, says) in [
         (&["demo", "--listen", &taken][..], 1, "cannot listen on"),
         (&["demo", "--listen", &taken, "--redis"], 1, "cannot listen on"),
-        (&["demo", "--listen", "0.0.0.0:0"], 78, "this machine only"),
+        (&["demo", "--listen", "0.0.0.0:0"], 78, "loopback only"),
         (&["demo", "--listen", "127.0.0.1:0", "--instances", "2"], 2, "--redis"),
         (&["demo", "--redis", "--store", "redis://127.0.0.1:1"], 2, "--store"),
     ] {

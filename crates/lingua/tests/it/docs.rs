@@ -173,8 +173,10 @@ fn pages() -> Vec<(String, String)> {
     let mut pages: Vec<PathBuf> =
         files.into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
     pages.retain(|path| path.is_file());
-    let manuals = ["README.md", "docs/OPERATIONS.md", "docs/METRICS.md", "docs/TUTORIAL.md"];
+    let manuals = ["README.md", "docs/METRICS.md", "docs/SECURITY.md", "docs/TUTORIAL.md"];
     pages.extend(manuals.map(|page| root().join(page)));
+    let operations = fs::read_dir(root().join("docs/operations")).unwrap();
+    pages.extend(operations.map(|entry| entry.unwrap().path()));
     let read = |path: PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         (name, fs::read_to_string(path).unwrap())
@@ -249,10 +251,10 @@ fn the_files_to_deploy_agree_with_the_code_and_the_manual() {
             text.lines().find(|line| line.contains("lingua on #SHA256-OF-ITS-PASSWORD")).unwrap();
         line.split_once("resetkeys").unwrap().1.to_owned()
     };
-    assert_eq!(rights(&read("deploy/redis.conf")), rights(&read("docs/OPERATIONS.md")));
+    assert_eq!(rights(&read("deploy/redis.conf")), rights(&read("docs/operations/production.md")));
     // Longer than a drain takes at most.
-    let manual = read("docs/OPERATIONS.md");
-    assert!(manual.contains("Give the process 50 s before it is killed"));
-    assert!(read("deploy/lingua.service").contains("\nTimeoutStopSec=50\n"));
-    assert_eq!(read("deploy/compose.yaml").matches("stop_grace_period: 50s").count(), 1);
+    let manual = read("docs/operations/first-run.md");
+    assert!(manual.contains("Give the process 60 s before it is killed"));
+    assert!(read("deploy/lingua.service").contains("\nTimeoutStopSec=60\n"));
+    assert_eq!(read("deploy/compose.yaml").matches("stop_grace_period: 60s").count(), 1);
 }

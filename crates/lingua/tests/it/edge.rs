@@ -125,7 +125,7 @@ fn calls_for_another_host_are_refused_where_no_token_is_asked() {
     }
     assert_eq!(ask(to, "GET", "/api/v1/stats", "", "").0, 200, "every browser says it");
     wait_for("the refusal is logged", || log.so_far().contains(&format!("hosts = ['{evil}']")));
-    assert_eq!(times(&log, "a call for another host was refused"), 1, "{}", log.so_far());
+    assert_eq!(times(&log, "a request for an unknown host was refused"), 1, "{}", log.so_far());
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_key_that_everybody_can_read_is_spoken_of() {
         let permissions = std::fs::Permissions::from_mode(mode);
         std::fs::set_permissions(house.path("server.key"), permissions).unwrap();
     };
-    let said = "everybody on this machine can read a secret";
+    let said = "other users can read this secret file";
     for (bits, warned) in [(0o644, true), (0o640, false), (0o600, false)] {
         mode(bits);
         let mut server = house.start();

@@ -228,7 +228,7 @@ fn the_page_of_errors_says_where_each_code_is_met() {
 
 #[test]
 fn the_limits_of_the_manual_name_options_that_exist() {
-    let manual = read("docs/OPERATIONS.md");
+    let manual = read("docs/operations/production.md");
     let limits = manual.split("## Limits of the session socket").nth(1).unwrap();
     let limits = limits.split("\n## ").next().unwrap();
     assert!(!limits.contains("ixed in this version"));
@@ -257,8 +257,9 @@ fn manual_and_capacity_say_the_same_of_the_step_to_a_cluster() {
         let end = text.find(behind).unwrap_or_else(|| panic!("{page} has no {behind:?}"));
         text[..end].rsplit(before).next().unwrap().trim().to_owned()
     };
-    let manual = figure("docs/OPERATIONS.md", " some ", " sentences a second with nodes");
-    let capacity = figure("docs/CAPACITY.md", " some ", " jobs a second,\nwhich is more than");
+    let manual =
+        figure("docs/operations/scaling.md", " about ", " sentences per second with nodes");
+    let capacity = figure("docs/CAPACITY.md", " about ", " jobs per second, which is more than");
     assert_eq!(manual, capacity);
 }
 
@@ -270,10 +271,15 @@ fn a_backend_is_opened_in_one_place() {
             || text.contains("(redis::open(")
     };
     let product = product();
-    let others = product.iter().filter(|(name, _)| !name.starts_with("store/"));
-    let places: Vec<&str> =
-        others.filter(|(_, text)| opens(text)).map(|(name, _)| name.as_str()).collect();
-    assert_eq!(places.len(), 1, "{places:?}");
+    let others = || product.iter().filter(|(name, _)| !name.starts_with("store/"));
+    let named: Vec<&str> =
+        others().filter(|(_, text)| opens(text)).map(|(name, _)| name.as_str()).collect();
+    assert!(named.is_empty(), "these name a backend instead of a URL: {named:?}");
+    let by_url: Vec<&str> = others()
+        .filter(|(_, text)| text.contains("lingua_store::open("))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(by_url.len(), 1, "{by_url:?}");
 }
 
 #[test]
@@ -290,7 +296,7 @@ fn the_readme_says_what_of_existing_clients_is_not_served() {
 
 #[test]
 fn no_page_calls_the_pause_silence() {
-    let pages = ["docs/PROTOCOL.md", "docs/OPERATIONS.md", "config/lingua.sample.toml"];
+    let pages = ["docs/PROTOCOL.md", "docs/operations/production.md", "config/lingua.sample.toml"];
     for page in pages {
         assert!(!read(page).to_lowercase().contains("silence that ends an utterance"), "{page}");
     }

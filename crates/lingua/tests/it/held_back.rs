@@ -10,7 +10,7 @@ use app::jobs::{done, is, job};
 use app::{TestApp, calm, wait_until};
 use lingua_core::job::JobState;
 use lingua_engine::Settings;
-use lingua_engine::dispatch::Job;
+use lingua_engine::jobs::Job;
 use lingua_lab::speech::Mark;
 use lingua_lab::{FakeNode, NodeOptions, ScriptedNode, Speaker, SpeakerOptions};
 use lingua_store::memory::MemoryStore;

@@ -410,14 +410,14 @@ fn looks(table: &mut Table) {
     }
     get("/nowhere", UNKNOWN, "/nowhere");
     get("/v1/job", UNKNOWN, "nothing");
-    get("/v1/dispatch/f2f", (405, "UNSUPPORTED_MESSAGE"), "GET");
+    get("/v1/dispatch/f2f", (405, "METHOD_NOT_ALLOWED"), "GET");
     for order in ["drain", "resume", "block"] {
         table.add(&format!("/api/v1/nodes/nobody/{order}"), Sent::Json(json!({})), UNKNOWN, "node");
         table.add(&format!("/api/v1/nodes/a%20b/{order}"), Sent::Json(json!({})), BAD, "id");
     }
     table.add(&format!("/v1/job/{NO_JOB}"), Sent::Delete, UNKNOWN, "no such job");
     table.add("/v1/job/x", Sent::Delete, BAD, "job_id");
-    table.add("/health", Sent::Delete, (405, "UNSUPPORTED_MESSAGE"), "DELETE");
+    table.add("/health", Sent::Delete, (405, "METHOD_NOT_ALLOWED"), "DELETE");
     table.add("/v1/audio", Sent::Raw(Vec::new()), BAD, "audio");
     table.add("/v1/audio", Sent::Raw(vec![0; (2 << 20) + 1]), LARGE, "bytes");
     table.add("/v1/job/ack/more", Sent::Json(json!({})), UNKNOWN, "nothing");

@@ -5,7 +5,7 @@ use crate::app;
 use std::time::Duration;
 
 use app::{On, TestApp, open, quick, wait_until};
-use lingua_store::owners::Task;
+use lingua_store::leaders::Task;
 
 const LED: [Task; 3] = Task::ALL;
 

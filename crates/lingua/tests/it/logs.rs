@@ -79,7 +79,10 @@ async fn a_log_for_machines_is_one_object_per_line_also_when_lines_are_held_back
     let held: u64 = lines.iter().filter(told).map(|line| line["held"].as_u64().unwrap()).sum();
     assert_eq!(held, (NODES - said) as u64, "every line is said or counted: {log}");
     let one = lines.iter().find(told).unwrap();
-    assert_eq!((&one["level"], &one["from"]), (&json!("INFO"), &json!("lingua_engine::nodes")));
+    assert_eq!(
+        (&one["level"], &one["from"]),
+        (&json!("INFO"), &json!("lingua_engine::nodes::registration"))
+    );
     assert!(one["message"].as_str().unwrap().ends_with("more of these in 10 s"), "{one}");
 }
 
@@ -90,7 +93,7 @@ async fn a_log_for_people_holds_lines_back_too_whatever_is_filtered() {
     flood(&server).await;
     let log = ended(server, log).await;
     let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
-    let said = count("lingua_engine::nodes: node registered");
+    let said = count("lingua_engine::nodes::registration: node registered");
     assert!((10..NODES).contains(&said), "{log}");
     assert!(log.contains(&format!("… and {} more of these in 10 s", NODES - said)), "{log}");
     assert!(!log.contains("stopping"), "{log}");

@@ -52,6 +52,24 @@ async fn any_instance_lists_the_sessions_of_all(on: On) {
             assert_eq!(listed(&one), [(id.clone(), instance.clone())]);
             assert_eq!(one["total"], 1);
         }
+        // The other instance filters too.
+        for (filter, fits) in [
+            ("tenant=default", true),
+            ("tenant=other", false),
+            ("connected=true", true),
+            ("connected=false", false),
+            ("src=en", true),
+            ("src=en&tgt=zh", true),
+            ("src=zh", false),
+        ] {
+            let body = api.get(&format!("/api/v1/sessions?{filter}")).await.body;
+            let wanted = if fits { all.clone() } else { Vec::new() };
+            assert_eq!(
+                (listed(&body), &body["total"]),
+                (wanted, &json!(if fits { 2 } else { 0 })),
+                "{filter}"
+            );
+        }
         let nobody = api.get("/api/v1/sessions?instance=nobody").await;
         assert_eq!((nobody.status, &nobody.body["error"]), (404, &json!("NOT_FOUND")));
     }
@@ -78,11 +96,11 @@ async fn an_instance_that_does_not_answer_is_named() {
     // One that says it lives where nobody is, and one where somebody listens and says nothing.
     let mute = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mute_at = format!("http://{}", mute.local_addr().unwrap());
-    let bus = &app.engine.store().bus;
+    let store = app.engine.store();
     for (id, address) in [("gone", "http://127.0.0.1:1"), ("mute", &mute_at)] {
         let instance = Instance { id: id.parse().unwrap(), boot: 1 };
         let said = presence::signed(&app::secret(), &instance, format!("{address}#wire=1-1"));
-        bus.announce(&instance, &said, Duration::from_secs(60)).await.unwrap();
+        store.presence.announce(&instance, &said, Duration::from_secs(60)).await.unwrap();
     }
     let known = wait_until(Duration::from_secs(5), || app.engine.peers().len() == 2).await;
     assert!(known, "they are not heard of");

@@ -167,10 +167,10 @@ fn started() -> BTreeMap<String, BTreeSet<String>> {
         all.entry(file).or_default().extend(programs);
     }
     let read = |name: &str| fs::read_to_string(root().join(name)).unwrap();
-    let operations = read("docs/OPERATIONS.md");
+    let operations = read("docs/operations/production.md");
     let tls = operations.split("\n## ").find(|chapter| chapter.starts_with("TLS\n")).unwrap();
     for (page, text) in
-        [("docs/TUTORIAL.md", &*read("docs/TUTORIAL.md")), ("docs/OPERATIONS.md", tls)]
+        [("docs/TUTORIAL.md", &*read("docs/TUTORIAL.md")), ("docs/operations/production.md", tls)]
     {
         all.insert(page.to_owned(), started_by_page(text).into_iter().collect());
     }

@@ -62,7 +62,7 @@ async fn nodes_are_listed_looked_at_drained_resumed_and_blocked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sessions_jobs_and_explanations_are_shown_and_a_job_is_cancelled() {
+async fn sessions_jobs_and_explanations_are_shown_and_sessions_and_jobs_are_ended() {
     let (server, _nodes) = world().await;
     let url = format!("ws://{}/ws/session", server.address());
     let speaker = Speaker::connect(SpeakerOptions::new(url)).await.unwrap();
@@ -70,17 +70,58 @@ async fn sessions_jobs_and_explanations_are_shown_and_a_job_is_cancelled() {
     let job = json!({"session_id": "s", "src_lang": "ja", "tgt_lang": "ko", "audio": "AAAA"});
     let handed_in = client.post("/v1/dispatch/f2f", &job).await.unwrap().json().unwrap();
     let id = handed_in["job_id"].as_str().unwrap().to_owned();
+    let other = json!({"session_id": "t", "src_lang": "en", "tgt_lang": "zh", "audio": "AAAA"});
+    client.post("/v1/dispatch/f2f", &other).await.unwrap().ok().unwrap();
+    let session = speaker.session_id().to_owned();
     tokio::task::spawn_blocking(move || {
         let sessions = at(&server, &["sessions"]);
-        assert!(sessions.contains("en->zh") && sessions.contains("1 sessions"), "{sessions}");
-        assert_eq!(json_of(&server, &["sessions"])["total"], 1);
+        assert!(sessions.contains("en → zh") && sessions.contains("\n1 session\n"), "{sessions}");
+        assert_eq!(json_of(&server, &["sessions", "--connected", "true"])["total"], 1);
+        assert_eq!(json_of(&server, &["sessions", "--src", "de"])["total"], 0);
+        let one = at(&server, &["sessions", &session]);
+        assert!(one.contains(&session) && one.contains("connected   yes"), "{one}");
+        let ended = at(&server, &["disconnect", &session]);
+        assert_eq!(ended.trim_end(), format!("session {session} is disconnected"));
+        assert_eq!(json_of(&server, &["sessions"])["total"], 0);
+
+        let jobs = at(&server, &["jobs", "--state", "open", "--node", "gpu-2"]);
+        assert!(jobs.contains(&id) && jobs.trim_end().ends_with("\n1 job"), "{jobs}");
+        for other in
+            [["--state", "FAILED"], ["--node", "gpu-1"], ["--session", "t"], ["--code", "ok"]]
+        {
+            let jobs = at(&server, &["jobs", other[0], other[1]]);
+            assert!(!jobs.contains(&id), "{other:?}: {jobs}");
+        }
+        let listed =
+            json_of(&server, &["jobs", "--src", "ja", "--tgt", "ko", "--tenant", "default"]);
+        assert_eq!((&listed["total"], &listed["jobs"][0]["job_id"]), (&json!(1), &json!(id)));
+        let short = json_of(&server, &["jobs", "--limit", "1"]);
+        assert_eq!((&short["total"], short["jobs"].as_array().unwrap().len()), (&json!(2), 1));
+        let (code, said) =
+            lingua(&["jobs", "--state", "happy", "--url", &format!("http://{}", server.address())]);
+        assert!(
+            code == Some(1) && said.contains("INVALID_MESSAGE: state: is open, ended or"),
+            "{said}"
+        );
+
         let shown = at(&server, &["job", &id]);
-        assert!(shown.contains(&id) && shown.contains("gpu-2"), "{shown}");
+        assert!(
+            shown.contains(&id) && shown.contains("attempt 1") && shown.contains("on gpu-2"),
+            "{shown}"
+        );
+        // The node's owner asks about the id in its own log.
+        let at_the_node =
+            json_of(&server, &["job", &id])["node_job_id"].as_str().unwrap().to_owned();
+        assert_eq!(json_of(&server, &["job", &at_the_node])["job_id"], json!(id));
         let cancelled = at(&server, &["cancel", &id]);
         assert!(cancelled.contains("CANCELLED"), "{cancelled}");
         assert_eq!(json_of(&server, &["job", &id])["state"], "CANCELLED");
         let why = at(&server, &["explain", "--src", "en", "--tgt", "sw"]);
-        assert!(why.contains("0 of 2 nodes can do it") && why.contains("WHY NOT"), "{why}");
+        assert!(
+            why.contains("0 of 2 nodes can take it")
+                && why.contains("does not speak the target language"),
+            "{why}"
+        );
         let fine = json_of(&server, &["explain", "--src", "en", "--tgt", "zh", "--node", "gpu-1"]);
         assert_eq!((&fine["eligible"], &fine["node"]["eligible"]), (&json!(1), &json!(true)));
     })
@@ -121,6 +162,7 @@ async fn no_command_panics_when_nobody_reads_what_it_says() {
             &["nodes", "--url", &url],
             &["nodes", "gpu-1", "--json", "--url", &url],
             &["sessions", "--url", &url],
+            &["jobs", "--url", &url],
             &["explain", "--src", "en", "--tgt", "zh", "--url", &url],
             &["dispatch", "--url", &url],
             &["speak", "--signal", "1s", "--url", &url],
@@ -145,7 +187,7 @@ fn completions_know_the_commands_of_this_build() {
     {
         let script = run(&["completions", shell]);
         assert!(script.contains(sign), "{shell}: {}", &script[..200.min(script.len())]);
-        for word in ["nodes", "drain", "explain", "restarts", "advertise"] {
+        for word in ["nodes", "drain", "jobs", "disconnect", "explain", "restarts", "advertise"] {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
     }

@@ -197,6 +197,60 @@ async fn the_result_finds_its_session(node_at_the_dead_instance: bool) {
     client.report().ensure_clean().unwrap();
 }
 
+/// Three targets are being worked on, one without a node, when the instance that has the session is
+/// killed: each ends once, and nothing is heard twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_target_outlives_the_instance_of_its_session() {
+    let redis = RedisServer::start().await.unwrap();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--store", &redis.url()];
+    let (one, two) = (Lingua::start(&args), Lingua::start(&args));
+    let served = |id: &str, target: &str, ms: u64| NodeOptions {
+        report_running: true,
+        behaviour: Behaviour::taking_ms(ms),
+        ..NodeOptions::new(format!("ws://{}/ws/node", two.address()))
+            .node_id(id)
+            .languages(&["en", target])
+            .pairs(&[("en", target)])
+    };
+    let (quick, slow) = (served("quick", "zh", 300), served("slow", "de", 2_500));
+    let _quick = FakeNode::connect(quick).await.unwrap();
+    let slow = FakeNode::connect(slow).await.unwrap();
+    let options = SpeakerOptions::new(format!("ws://{}/ws/session", one.address()));
+    let options = options.targets("en", &["zh", "de", "fr"]).patience(PATIENCE);
+    let mut client = Speaker::connect(options).await.unwrap();
+    // Until the instance has heard of both nodes, some targets have none.
+    let began = Instant::now();
+    let mut sentences = 0;
+    while slow.stats().running == 0 {
+        client.marked_sentence(mark(sentences), 300).await.unwrap();
+        sentences += 1;
+        let german = |m: &lingua_lab::speaker::Received| {
+            m["tgt_lang"] == "de" && (m.is_ending() || m["event"] == "NODE_ACCEPTED")
+        };
+        client.until(german).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(5), "it never hears of the nodes");
+    }
+    client.until(|m| m.kind() == "translation_result" && m["tgt_lang"] == "zh").await.unwrap();
+    one.signal("KILL");
+    client.closed().await.unwrap();
+    client.options_mut().url = format!("ws://{}/ws/session", two.address());
+    assert_eq!(client.resume().await.unwrap().recovered, Some(true));
+    // One more in every target, while the last German one is still worked on.
+    client.marked_sentence(mark(sentences), 300).await.unwrap();
+    let last = u64::from(sentences);
+    let mut ended = Vec::new();
+    while ended.len() < 3 {
+        let ending = client.ending().await.unwrap();
+        if ending.index() == Some(last) {
+            let (target, kind) = (ending["tgt_lang"].as_str().unwrap(), ending.kind());
+            ended.push(format!("{target} {kind}"));
+        }
+    }
+    ended.sort_unstable();
+    assert_eq!(ended, ["de translation_result", "fr missing_result", "zh translation_result"]);
+    client.report().ensure_clean().unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_outlives_the_instance_of_its_session() {
     the_result_finds_its_session(false).await;

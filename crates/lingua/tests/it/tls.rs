@@ -168,7 +168,7 @@ async fn a_bad_certificate_changes_nothing_and_is_told() {
     house.show(&one);
     house.write("lingua.toml", "listen = \"127.0.0.1:0\"");
     server.signal("HUP");
-    wait_for("TLS stays", || house.read("log").contains("decided at the start"));
+    wait_for("TLS stays", || house.read("log").contains("takes a restart"));
     assert_eq!(client.shown(address).await.unwrap(), good);
     let secret = one.key_pem().lines().nth(1).unwrap().to_owned();
     assert!(!house.read("log").contains(&secret), "a key is in the log");
@@ -281,7 +281,7 @@ fn a_redis_beyond_this_machine_is_not_spoken_to_in_the_clear() {
 
 #[tokio::test]
 async fn the_manual_says_how_to_make_certificates() {
-    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/OPERATIONS.md");
+    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations/production.md");
     let manual = std::fs::read_to_string(manual).unwrap();
     let chapter = manual.split("\n## ").find(|chapter| chapter.starts_with("TLS\n")).unwrap();
     let blocks = |kind: &str| -> Vec<&str> {

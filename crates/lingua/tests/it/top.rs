@@ -81,10 +81,10 @@ fn it_shows_the_numbers_of_the_api_and_leaves_the_terminal_as_it_was() {
     terminal.keys(&["s"]);
     terminal.until("another order", |seen| seen.contains("s sort: state"));
     terminal.keys(&["Right"]);
-    terminal.until("the sessions", |seen| seen.contains("Nobody speaks at the moment."));
+    terminal.until("the sessions", |seen| seen.contains("No session is open."));
     terminal.keys(&["5"]);
     terminal.until("the instance", |seen| {
-        seen.contains("one (this one)  ● running") && seen.contains("does for all: deadlines")
+        seen.contains("one (this one)  ● running") && seen.contains("leader of: deadlines")
     });
     terminal.keys(&["?"]);
     terminal.until("the keys", |seen| seen.contains("q, Ctrl-C   end"));

@@ -89,6 +89,7 @@ impl Shell {
         // What is started must not read what is typed. The empty line ends one without an end.
         write!(self.input, "{{\n{commands}}} </dev/null\ncode=$?; echo; echo \"{end}$code\"\n")
             .unwrap();
+        let shown = metrics(wanted);
         let mut wanted: Vec<&str> = wanted.lines().rev().collect();
         let (mut printed, mut code) = (String::new(), None);
         let until = Instant::now() + LIMIT;
@@ -119,8 +120,18 @@ impl Shell {
             printed.push_str(&line);
             printed.push('\n');
         }
+        assert_eq!(
+            metrics(&printed),
+            shown,
+            "the page shows all metrics that are printed:\n{printed}"
+        );
         code.unwrap()
     }
+}
+
+/// How many samples of metrics a text has.
+fn metrics(text: &str) -> usize {
+    text.lines().filter(|line| line.starts_with("lingua_")).count()
 }
 
 impl Drop for Shell {

@@ -37,7 +37,7 @@ fn signed(said: &str) -> String {
 async fn joined(secret: Secret) -> TestApp {
     let store = MemoryStore::open(Clock::system());
     let app = TestApp::over_with(store, "test-1", Settings::stable(), secret).await;
-    while app.engine.store().bus.peers().await.unwrap().is_empty() {
+    while app.engine.store().presence.peers().await.unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     app
@@ -47,14 +47,14 @@ async fn joined(secret: Secret) -> TestApp {
 async fn who_comes_last_and_is_too_far_apart_does_not_start() {
     let server = RedisServer::start().await.unwrap();
     let store = redis::open(&server.url(), redis::Options::default()).await.unwrap();
-    store.bus.announce(&other(), "127.0.0.1:9#wire=2-3", LONG).await.unwrap();
+    store.presence.announce(&other(), "127.0.0.1:9#wire=2-3", LONG).await.unwrap();
     let args = ["serve", "--listen", "127.0.0.1:0", "--store", &server.url()];
     let (code, error) = lingua(&args);
     assert_eq!((code, error.lines().count()), (Some(78), 1), "{error}");
     assert!(error.contains("other at 127.0.0.1:9 speaks wire version 2 to 3"), "{error}");
     // The version before had no key file: with one of their own nobody joins it.
     let old = "http://127.0.0.1:9#wire=1-1";
-    store.bus.announce(&other(), old, LONG).await.unwrap();
+    store.presence.announce(&other(), old, LONG).await.unwrap();
     let (code, error) = lingua(&args);
     assert_eq!((code, error.lines().count()), (Some(78), 1), "{error}");
     assert!(error.contains("other at http://127.0.0.1:9 signs nothing"), "{error}");
@@ -74,12 +74,12 @@ async fn who_comes_last_and_is_too_far_apart_does_not_start() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_turns_up_and_is_too_far_apart_is_left_alone() {
     let app = joined(secret()).await;
-    let (bus, metrics) = (&app.engine.store().bus, || app.engine.metrics().render());
+    let (presence, metrics) = (&app.engine.store().presence, || app.engine.metrics().render());
     let apart = |n: u32| metrics().contains(&format!("lingua_peers_apart {n}"));
-    bus.announce(&other(), "127.0.0.1:9#wire=5-6", LONG).await.unwrap();
+    presence.announce(&other(), "127.0.0.1:9#wire=5-6", LONG).await.unwrap();
     assert!(wait_until(Duration::from_secs(5), || apart(1)).await, "{}", metrics());
     assert!(app.engine.peers().is_empty());
-    bus.announce(&other(), &signed("http://127.0.0.1:9#wire=1-2"), LONG).await.unwrap();
+    presence.announce(&other(), &signed("http://127.0.0.1:9#wire=1-2"), LONG).await.unwrap();
     assert!(wait_until(Duration::from_secs(5), || apart(0)).await);
     assert_eq!(app.engine.peers(), [(other(), "http://127.0.0.1:9".to_owned())]);
     app.finish().await;
@@ -92,7 +92,12 @@ async fn words_of_a_neighbour_that_nobody_knows_spoil_nothing() {
     let app = joined(Secret::read(OLD_KEY).unwrap()).await;
     let bus = &app.engine.store().bus;
     let me = Instance { id: "test-1".parse().unwrap(), boot: 7 };
-    bus.announce(&other(), "http://127.0.0.1:9#wire=1-2", LONG).await.unwrap();
+    app.engine
+        .store()
+        .presence
+        .announce(&other(), "http://127.0.0.1:9#wire=1-2", LONG)
+        .await
+        .unwrap();
     let body = br#"{"later":1,"words":[{"sing":{"loud":true}},"hum",{"slot_freed":{"node":"n","since":3}}]}"#;
     let envelope = Envelope { id: 1, from: other(), body: body.to_vec(), live_for: LONG };
     bus.send(&me, &envelope).await.unwrap();

@@ -18,7 +18,7 @@ pub(crate) fn run(what: &Audit) -> Result<(), Failure> {
         say!("{note}");
     }
     say!(
-        "{} lines, each as it was written; the last is {} with the hash\n{}",
+        "{} lines, all unchanged; the last is {} with the hash\n{}",
         found.lines,
         found.seq,
         found.last
@@ -73,7 +73,7 @@ pub(super) fn check(options: &AuditCheck) -> Result<Found, String> {
         return Err("there is no line".to_owned());
     }
     if !found.has {
-        return Err("lines are missing at the end: none has the hash of --has".to_owned());
+        return Err("lines are missing at the end: no line has the hash of --has".to_owned());
     }
     Ok(found)
 }
@@ -113,7 +113,7 @@ impl Found {
             }
             self.notes.push(format!("{}; line {} says so", broken.sentence(), line.seq));
         } else if segment {
-            return Err(format!("{place} speaks of a broken line that is gone"));
+            return Err(format!("{place} refers to a broken line that is missing"));
         }
         let first = self.lines == 0;
         if line.prev != self.last {

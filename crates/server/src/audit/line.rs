@@ -110,12 +110,12 @@ impl Line {
     pub(super) fn read(text: &[u8]) -> Result<(Line, String), &'static str> {
         let text = std::str::from_utf8(text).map_err(|_| "is no text")?;
         let (said, rest) = text.rsplit_once(HASH).ok_or("has no hash")?;
-        let shown = rest.strip_suffix("\"}").ok_or("does not end as a line does")?;
+        let shown = rest.strip_suffix("\"}").ok_or("is incomplete")?;
         if hash(said.as_bytes()) != shown {
-            return Err("is not what was written: its hash is another");
+            return Err("was changed: its hash does not match");
         }
         let line = serde_json::from_str(&format!("{said}}}"));
-        Ok((line.map_err(|_| "has a hash, and is none of ours")?, shown.to_owned()))
+        Ok((line.map_err(|_| "has a valid hash and is not an audit line")?, shown.to_owned()))
     }
 }
 

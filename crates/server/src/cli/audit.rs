@@ -7,23 +7,23 @@ use clap::{Args, Subcommand};
 /// `lingua audit`.
 #[derive(Debug, Subcommand)]
 pub enum Audit {
-    /// Check that every line is as it was written and none is missing; exit code 1 names the first
-    /// that is wrong
+    /// Verify the hash chain: no line was changed, removed or inserted. Otherwise print the first wrong
+    /// line and exit with code 1
     Check(AuditCheck),
 }
 
 /// `lingua audit check`.
 #[derive(Debug, Args)]
 pub struct AuditCheck {
-    /// The file of `audit.file`, and those that it was rotated into, in any order
+    /// The audit log and its rotated files, in any order
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// The hash of the last line that is no longer kept. Without it the first line is the first ever
+    /// Hash of the last line of a file that is no longer kept. Without it the log must start at its first line
     #[arg(long, value_name = "HASH")]
     pub(crate) after: Option<String>,
 
-    /// A hash that an earlier check printed: a line has it, unless lines were taken off the end
+    /// Hash that an earlier check printed. It must still be there; otherwise lines were cut off the end
     #[arg(long, value_name = "HASH")]
     pub(crate) has: Option<String>,
 }

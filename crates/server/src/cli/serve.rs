@@ -17,64 +17,64 @@ pub struct Serve {
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
 
-    /// End at once when standard input does: for one that must not outlive who started it
+    /// Exit when standard input is closed, so that the process does not outlive its parent
     #[arg(long, hide = true)]
     pub(crate) with_parent: bool,
 }
 
-/// What the scheduler goes by. Without an option, see `lingua config default` for what it is.
+/// The common settings as flags. `lingua config default` lists all options and their defaults.
 #[derive(Debug, Default, Args)]
 pub struct SettingFlags {
-    /// A file with options; `lingua config default` prints one
+    /// Configuration file; `lingua config default` prints one with every option
     #[arg(long, env = "LINGUA_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Where to listen [default: 127.0.0.1:5010]; beyond loopback with tokens and TLS, or --insecure
+    /// Address to listen on [default: 127.0.0.1:5010]. Other than loopback requires tokens and TLS, or
+    /// --insecure
     #[arg(long, env = "LINGUA_LISTEN", value_name = "ADDRESS", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
 
-    /// Where administrators and Prometheus are heard, if not on the same address as everybody
+    /// Separate address for administrators and Prometheus: /api, /metrics and the dashboard
     #[arg(long, env = "LINGUA_ADMIN_LISTEN", value_name = "ADDRESS", value_parser = address)]
     pub(crate) admin_listen: Option<SocketAddr>,
 
-    /// Where state is kept [default: memory]: memory, redis://host:port/db, rediss://…,
+    /// URL of the store [default: memory]: memory, redis://host:port/db, rediss://…,
     /// redis+sentinel://h1:p1,h2:p2/primary-name or redis+cluster://h1:p1,h2:p2
     #[arg(long, env = "LINGUA_STORE", value_name = "URL", hide_env_values = true)]
     pub(crate) store: Option<String>,
 
-    /// The name of this instance, unlike that of every other on the same store; made up if left out
+    /// Name of this instance, unique among the instances of one store [default: generated]
     #[arg(long, env = "LINGUA_INSTANCE_ID", value_name = "ID")]
     pub(crate) instance_id: Option<InstanceId>,
 
-    /// Where other instances reach this one, as http://host:port. Without it: where it listens
+    /// URL at which other instances reach this one, as https://host:port [default: the listen address]
     #[arg(long, env = "LINGUA_ADVERTISE", value_name = "URL")]
     pub(crate) advertise: Option<String>,
 
-    /// Timeouts, attempts, waiting and hedging: stable (the default) gives nothing up early, fast is
-    /// for fleets of quick nodes
+    /// Defaults for timeouts, queueing and hedging [default: stable]: stable uses long timeouts and does
+    /// not hedge, fast is for fleets of fast nodes
     #[arg(long, env = "LINGUA_PROFILE", value_enum)]
     pub(crate) profile: Option<Profile>,
 
-    /// Threads for connections; without it, one for every two processors and at most eight: the
-    /// store wants processors too
+    /// Threads for connections [default: one per two processors, at most eight]
     #[arg(long, env = "LINGUA_THREADS", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: Option<u16>,
 
-    /// Send traces to this OpenTelemetry collector (OTLP over HTTP), such as http://127.0.0.1:4318.
-    /// Without it nothing is traced
+    /// Send traces to this OpenTelemetry collector (OTLP over HTTP), such as http://127.0.0.1:4318
+    /// [default: no tracing]
     #[arg(long, env = "LINGUA_OTLP", value_name = "URL")]
     pub(crate) otlp: Option<Endpoint>,
 
-    /// The share of conversations that is traced, from 0 to 1 [default: 0.01]; clients that trace
-    /// themselves decide for their own
+    /// Fraction of conversations to trace, from 0 to 1 [default: 0.01]. Clients that send a traceparent
+    /// decide for themselves
     #[arg(long, env = "LINGUA_TRACE_SHARE", value_parser = share)]
     pub(crate) trace_share: Option<f64>,
 
-    /// How logs are written: for people (the default), or one JSON object per line
+    /// Log format [default: human]: human, or json for one object per line
     #[arg(long, env = "LINGUA_LOG_FORMAT", value_enum)]
     pub(crate) log_format: Option<LogFormat>,
 
-    /// Listen beyond loopback although nobody is asked who they are, or nothing is encrypted
+    /// Allow listening on non-loopback addresses without authentication or TLS
     #[arg(long)]
     pub(crate) insecure: bool,
 }
@@ -116,10 +116,10 @@ impl SettingFlags {
 /// `lingua config`
 #[derive(Debug, Subcommand)]
 pub enum ConfigPart {
-    /// Read the configuration as `lingua serve` would, and say what is wrong with it
+    /// Validate the configuration as `lingua serve` would read it, and print every error
     Check(SettingFlags),
-    /// Print what is in force and where each value comes from; secrets are not shown
+    /// Print the effective configuration and the source of each value, without secrets
     Show(SettingFlags),
-    /// Print a file with every option, its default and its reason
+    /// Print a configuration file with every option, its default and its description
     Default,
 }

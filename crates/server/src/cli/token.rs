@@ -11,65 +11,65 @@ use crate::identity::Role;
 
 #[derive(Debug, Subcommand)]
 pub enum Token {
-    /// Make a pair of keys: the private one signs tokens, the public one goes to the schedulers
+    /// Generate a key pair: the private key signs tokens, the schedulers get the public key
     Key(TokenKey),
-    /// Sign a token, and print it
+    /// Sign and print a token
     Mint(Box<TokenMint>),
-    /// Say what a token is, and whether the scheduler of this configuration would take it. It is read
-    /// from standard input, so that it stands in no list of processes
+    /// Decode a token from standard input, and check whether a scheduler with this configuration would
+    /// accept it
     Inspect(TokenInspect),
-    /// Tell a scheduler, and all that share its store, that a token is no longer good. Without
-    /// --subject the token is read from standard input
+    /// Revoke a token, or all tokens of a subject, on all instances. Without --subject the token is read
+    /// from standard input
     Revoke(TokenRevoke),
 }
 
 #[derive(Debug, Args)]
 pub struct TokenKey {
-    /// The key's name: tokens name it, and the two files begin with it
+    /// Name of the key: the `kid` of its tokens, and the first part of both file names
     #[arg(long)]
     pub(crate) name: String,
 
-    /// Where the two files go
+    /// Directory for the two files
     #[arg(long, default_value = ".", value_name = "DIRECTORY")]
     pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub struct TokenMint {
-    /// The private key
+    /// File with the private key
     #[arg(long, value_name = "FILE")]
     pub(crate) key: PathBuf,
 
-    /// What the token lets somebody do
+    /// Role of the token
     #[arg(long, value_enum)]
     pub(crate) role: Role,
 
-    /// Whose it is: a node's id; for others, a name that stands in the audit log
+    /// Subject of the token: the id of a node, else a name for the audit log
     #[arg(long)]
     pub(crate) subject: String,
 
-    /// For whom sessions are held and jobs handed in; a session's token needs one
+    /// Tenant of a session token; required for the role session
     #[arg(long)]
     pub(crate) tenant: Option<String>,
 
-    /// Whose jobs a node may hear; everybody's without it
+    /// Tenants whose jobs a node may get, separated by commas [default: all]
     #[arg(long, value_delimiter = ',')]
     pub(crate) tenants: Vec<String>,
 
-    /// How many jobs a node may have at the same time
+    /// Maximum number of slots of a node
     #[arg(long)]
     pub(crate) max_slots: Option<u32>,
 
-    /// How long it is good; as long as the role allows by default: 15m for sessions, 1h for
-    /// administrators, 720h for nodes
+    /// Lifetime of the token [default: the maximum of its role: 15m for sessions, 1h for
+    /// administrators, 24h for viewers, 720h for nodes and metrics]
     #[arg(long = "life", alias = "life-s", value_name = "TIME", value_parser = seconds(1..=31_536_000))]
     pub(crate) life_s: Option<u64>,
 
-    /// What it says in `iss`
+    /// The `iss` of the token
     #[arg(long, default_value = "lingua")]
     pub(crate) issuer: String,
 
-    /// What it says in `aud`
+    /// The `aud` of the token
     #[arg(long, default_value = "lingua")]
     pub(crate) audience: String,
 }
@@ -78,22 +78,29 @@ pub struct TokenMint {
 pub struct TokenInspect {
     #[command(flatten)]
     pub(crate) settings: SettingFlags,
+
+    /// Show it to this scheduler instead, which also knows whether it was revoked
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) authority: Authority,
 }
 
 #[derive(Debug, Args)]
 pub struct TokenRevoke {
-    /// The scheduler; LINGUA_TOKEN has an administrator's token for it
+    /// URL of the scheduler. LINGUA_TOKEN must hold an administrator's token
     #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
     pub(crate) url: String,
 
     #[command(flatten)]
     pub(crate) authority: Authority,
 
-    /// All tokens of this subject that were made until now
+    /// Revoke all tokens that this subject has now
     #[arg(long, requires = "role")]
     pub(crate) subject: Option<String>,
 
-    /// The role of the subject's tokens
+    /// Role of the subject
     #[arg(long, value_enum, requires = "subject")]
     pub(crate) role: Option<Role>,
 }

@@ -15,8 +15,8 @@ const SECURE: [&str; 2] = ["https://", "wss://"];
 /// Who signed the certificate of the scheduler that is called.
 #[derive(Debug, Args)]
 pub struct Authority {
-    /// Who signed the scheduler's certificate, as PEM, for a URL that begins with https; without it, whom
-    /// this machine trusts
+    /// PEM file with the certificate authority of the scheduler, for https URLs [default: the system's
+    /// certificate authorities]
     #[arg(long, env = "LINGUA_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
 }

@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use lingua_core::fleet::RankRule;
+use lingua_engine::Settings;
 use lingua_engine::cluster::presence::is_address;
+use lingua_store::open::MEMORY;
 
-use super::options::{Config, Identity, Limits};
+use super::options::{Config, Identity};
 use crate::site::{Host, Origin};
 
 /// Everything that does not.
@@ -15,10 +18,23 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
             problems.push(otherwise);
         }
     };
-    if let Err(error) = config.timing().check() {
-        must(false, format!("[jobs], [nodes], [sessions] and [cluster] do not fit: {error}"));
+    if let Err(error) = config.engine.timing.check() {
+        must(false, format!("[jobs], [nodes], [sessions] and [cluster] are inconsistent: {error}"));
     }
-    let Config { main, tls, identity, limits, jobs, nodes, sessions, .. } = config;
+    of_tls(config, &mut must);
+    of_main(config, &mut must);
+    of_limits(config, &mut must);
+    of_engine(config, &mut must);
+    if let Err(error) = crate::telemetry::check_level(&config.log.level) {
+        must(false, format!("log.level: {error}"));
+    }
+    problems.extend(of_identity(&config.identity));
+    problems
+}
+
+/// What has to fit together in `[tls]`.
+fn of_tls(config: &Config, must: &mut impl FnMut(bool, String)) {
+    let Config { main, tls, .. } = config;
     must(
         tls.cert_file.is_some() == tls.key_file.is_some(),
         "tls.cert_file and tls.key_file: both or neither".to_owned(),
@@ -39,60 +55,63 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
     );
     must(
         tls.cert_file.is_none() || tls.peer_ca_file.is_some() || !main.is_shared(),
-        "tls.cert_file with a store that instances share needs tls.peer_ca_file: speech goes from one \
-         to the other, and each has to know whom it gives it to"
+        "tls.cert_file with a store that instances share needs tls.peer_ca_file: instances exchange \
+         audio and have to authenticate each other"
             .to_owned(),
     );
+}
+
+/// What has to fit together ahead of all sections.
+fn of_main(config: &Config, must: &mut impl FnMut(bool, String)) {
+    let Config { main, tls, .. } = config;
     if let Some(address) = &main.advertise
         && let Err(why) = advertised(address, tls.cert_file.is_some())
     {
         must(false, why);
     }
     must(
-        main.store_file.is_none() || main.store.reveal() == "memory",
+        main.store_file.is_none() || main.store.reveal() == MEMORY,
         "store and store_file: one or the other".to_owned(),
     );
     must(
         main.admin_listen.is_none_or(|admin| admin.port() == 0 || admin != main.listen),
         "admin_listen is the same as listen: leave it empty".to_owned(),
     );
-    of_limits(limits, &mut must);
+}
+
+/// What has to fit together in `[jobs]`, `[nodes]` and `[sessions]`.
+fn of_engine(config: &Config, must: &mut impl FnMut(bool, String)) {
+    let Settings { waiting, select, region, breaker, max_audio_bytes, sessions, .. } =
+        &config.engine;
     must(
-        jobs.waiting_per_pair <= jobs.waiting,
+        waiting.per_pair <= waiting.total,
         format!(
             "jobs.waiting_per_pair ({}) is more than jobs.waiting ({})",
-            jobs.waiting_per_pair, jobs.waiting
+            waiting.per_pair, waiting.total
         ),
     );
     must(
-        nodes.breaker_first_pause_ms <= nodes.breaker_longest_pause_ms,
+        select.rank != RankRule::Region || region.is_some(),
+        "jobs.rank = \"region\" needs jobs.region".to_owned(),
+    );
+    must(
+        breaker.first_pause_ms <= breaker.longest_pause_ms,
         "nodes.breaker_first_pause_ms is longer than nodes.breaker_longest_pause_ms".to_owned(),
     );
     // In base64, with the words around it.
-    let message = sessions.max_audio_bytes / 3 * 4 + (64 << 10);
+    let message = max_audio_bytes / 3 * 4 + (64 << 10);
     must(
-        limits.session_message_bytes >= message,
+        config.limits.session_message_bytes >= message,
         format!(
             "limits.session_message_bytes ({}) is less than an utterance of sessions.max_audio_bytes \
-             ({}) takes in base64: {message}",
-            limits.session_message_bytes, sessions.max_audio_bytes
+             ({max_audio_bytes}) takes in base64: {message}",
+            config.limits.session_message_bytes
         ),
     );
     must(
-        sessions.held_bytes >= sessions.max_audio_bytes,
-        "sessions.held_bytes is less than one piece of sessions.max_audio_bytes".to_owned(),
+        sessions.held_bytes >= *max_audio_bytes,
+        "sessions.held_bytes is less than one chunk of sessions.max_audio_bytes".to_owned(),
     );
-    for share in &limits.tenant_shares {
-        must(
-            super::options::share(share).is_some(),
-            format!("limits.tenant_shares: {share:?} is not \"tenant=share\", from 1 to 1000"),
-        );
-    }
-    if let Err(error) = crate::telemetry::check_level(&config.log.level) {
-        must(false, format!("log.level: {error}"));
-    }
-    problems.extend(of_identity(identity));
-    problems
 }
 
 /// What does not fit in `[identity]`.
@@ -131,7 +150,9 @@ fn of_identity(identity: &Identity) -> Vec<String> {
 }
 
 /// What has to fit together in `[limits]`.
-fn of_limits(limits: &Limits, must: &mut impl FnMut(bool, String)) {
+fn of_limits(config: &Config, must: &mut impl FnMut(bool, String)) {
+    let Config { limits, engine, .. } = config;
+    let Settings { sessions, admission, .. } = engine;
     for (part, whole, part_name, whole_name) in [
         (
             limits.connections_per_address,
@@ -139,8 +160,8 @@ fn of_limits(limits: &Limits, must: &mut impl FnMut(bool, String)) {
             "connections_per_address",
             "connections",
         ),
-        (limits.sessions_per_tenant, limits.sessions, "sessions_per_tenant", "sessions"),
-        (limits.jobs_per_tenant, limits.jobs, "jobs_per_tenant", "jobs"),
+        (sessions.per_tenant, sessions.total, "sessions_per_tenant", "sessions"),
+        (admission.jobs_per_tenant, admission.jobs, "jobs_per_tenant", "jobs"),
         (
             limits.unfinished_bytes_per_address,
             limits.unfinished_bytes,
@@ -178,15 +199,15 @@ fn of_limits(limits: &Limits, must: &mut impl FnMut(bool, String)) {
             2 * message <= budget,
             format!(
                 "limits.{budget_name} ({budget}) is less than twice limits.{message_name} ({message}): a \
-                 message in pieces would never fit"
+                 fragmented message would never fit"
             ),
         );
     }
     must(
         limits.message_timeout_ms <= limits.silence_ms,
         format!(
-            "limits.message_timeout_ms ({}) is more than limits.silence_ms ({}): who sends a long message \
-             says nothing else meanwhile",
+            "limits.message_timeout_ms ({}) is more than limits.silence_ms ({}): a long \
+             message would be closed as silence",
             limits.message_timeout_ms, limits.silence_ms
         ),
     );

@@ -46,8 +46,9 @@ impl File<'_> {
                 }
                 DeValue::Table(_) => {
                     let known = nearest(&name, options::sections());
-                    let meant = known.map(|known| format!("; [{known}] is")).unwrap_or_default();
-                    self.problem(at, &format!("[{name}] is no section{meant}"));
+                    let meant =
+                        known.map(|known| format!("; did you mean [{known}]?")).unwrap_or_default();
+                    self.problem(at, &format!("[{name}] is not a section{meant}"));
                 }
                 value => self.option(at, &name, value),
             }
@@ -60,8 +61,8 @@ impl File<'_> {
             let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
             let same = options::names().find(|path| last(path) == last(name));
             let near = same.or_else(|| nearest(name, options::names()));
-            let meant = near.map(|near| format!("; {near} is")).unwrap_or_default();
-            return self.problem(at, &format!("{name} is no option{meant}"));
+            let meant = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            return self.problem(at, &format!("{name} is not an option{meant}"));
         };
         match plain(value) {
             Some(value) => {

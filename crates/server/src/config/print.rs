@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::Origin;
-use super::options::{ALL, About, Config, Profile};
+use super::options::{About, Config, Profile, SECTIONS};
 
 /// A file with every option, its default and its reason.
 pub(crate) fn sample() -> String {
@@ -12,28 +12,27 @@ pub(crate) fn sample() -> String {
     let fast = Config::preset(Profile::Fast);
     let mut out = String::from(
         "# Lingua Scheduler: every option with its default.\n#\n\
-         # An option that is left out has the value shown here. In the environment it is LINGUA_ and its\n\
-         # name in capitals, with _ for the dot: jobs.ack_ms is LINGUA_JOBS_ACK_MS. The command line wins\n\
-         # over the environment, the environment over this file. `lingua config check` reads it without\n\
-         # starting anything. What is marked (SIGHUP) may change while the scheduler runs.\n",
+         # An option that is not set has the value shown here. Its environment variable is LINGUA_ and the\n\
+         # name in capitals, with _ for the dot: jobs.ack_ms is LINGUA_JOBS_ACK_MS. The command line takes\n\
+         # precedence over the environment, and the environment over this file. `lingua config check`\n\
+         # validates a file. Options marked (SIGHUP) can be changed without a restart.\n",
     );
-    for (option, begins) in with_sections() {
-        if begins {
-            let _ = write!(out, "\n{}", comment(option.section_says));
-            if !option.section.is_empty() {
-                let _ = writeln!(out, "[{}]", option.section);
+    for section in SECTIONS {
+        let _ = write!(out, "\n{}", comment(section.says));
+        if !section.name.is_empty() {
+            let _ = writeln!(out, "[{}]", section.name);
+        }
+        for option in section.options {
+            let (value, other) = (option.print(&config), option.print(&fast));
+            let mut says = option.says.trim().to_owned();
+            if other != value && option.path != super::options::PROFILE {
+                let _ = write!(says, " With \"fast\": {other}.");
             }
+            if option.reloads {
+                says.push_str(" (SIGHUP)");
+            }
+            let _ = write!(out, "\n{}{} = {value}\n", comment(&says), key(option));
         }
-        let value = config.print(option.path);
-        let other = fast.print(option.path);
-        let mut says = option.says.trim().to_owned();
-        if other != value && option.path != super::options::PROFILE {
-            let _ = write!(says, " With \"fast\": {other}.");
-        }
-        if option.reloads {
-            says.push_str(" (SIGHUP)");
-        }
-        let _ = write!(out, "\n{}{} = {value}\n", comment(&says), key(option));
     }
     out
 }
@@ -41,28 +40,20 @@ pub(crate) fn sample() -> String {
 /// What is in force, and where it comes from; secrets are not shown.
 pub(crate) fn effective(config: &Config, origins: &BTreeMap<&'static str, Origin>) -> String {
     let mut out = String::new();
-    for (option, begins) in with_sections() {
-        if begins && !option.section.is_empty() {
-            let _ = writeln!(out, "\n[{}]", option.section);
+    for section in SECTIONS {
+        if !section.name.is_empty() {
+            let _ = writeln!(out, "\n[{}]", section.name);
         }
-        let origin = origins.get(option.path).unwrap_or(&Origin::Default);
-        let set = format!("{} = {}", key(option), config.print(option.path));
-        let _ = match origin {
-            Origin::Default => writeln!(out, "{set}"),
-            origin => writeln!(out, "{set} # {origin}"),
-        };
+        for option in section.options {
+            let origin = origins.get(option.path).unwrap_or(&Origin::Default);
+            let set = format!("{} = {}", key(option), option.print(config));
+            let _ = match origin {
+                Origin::Default => writeln!(out, "{set}"),
+                origin => writeln!(out, "{set} # {origin}"),
+            };
+        }
     }
     out
-}
-
-/// Each option, and whether its section begins with it.
-fn with_sections() -> impl Iterator<Item = (&'static About, bool)> {
-    let mut last = None;
-    ALL.iter().map(move |option| {
-        let begins = last != Some(option.section);
-        last = Some(option.section);
-        (option, begins)
-    })
 }
 
 fn key(option: &About) -> &'static str {

@@ -1,6 +1,6 @@
 //! What may change while the scheduler runs.
 
-use super::options::{ALL, Config};
+use super::options::{Config, all};
 
 /// What is not as it was: what takes effect at once, and what only a restart brings about.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -12,8 +12,8 @@ pub(crate) struct Changes {
 /// Compares two configurations; secrets are not shown.
 pub(crate) fn changes(before: &Config, after: &Config) -> Changes {
     let mut changes = Changes::default();
-    for option in ALL {
-        let (old, new) = (before.print(option.path), after.print(option.path));
+    for option in all() {
+        let (old, new) = (option.print(before), option.print(after));
         if old == new {
             continue;
         }

@@ -1,12 +1,14 @@
 //! The kinds of values that options have.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use lingua_core::InstanceId;
+use lingua_core::fleet::RankRule;
 use lingua_core::link::SlowStart;
+use lingua_core::{InstanceId, Region, TenantId};
 use lingua_engine::settings::SessionAlias;
 use toml::Value;
 
@@ -208,6 +210,7 @@ text_or_nothing! {
     Endpoint, "is a URL such as http://127.0.0.1:4318";
     InstanceId, "is an id";
     PathBuf, "is a path";
+    Region, "is an id";
     String, "is a text";
 }
 
@@ -223,6 +226,12 @@ impl Shown for PathBuf {
 }
 
 impl Shown for InstanceId {
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Shown for Region {
     fn shown(&self) -> String {
         self.to_string()
     }
@@ -306,6 +315,45 @@ impl Setting for Vec<PathBuf> {
     }
 }
 
+/// 0 stands for none.
+impl Setting for Option<u64> {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        let number = u64::read(raw)?;
+        Ok((number > 0).then_some(number))
+    }
+
+    fn print(&self) -> String {
+        self.unwrap_or(0).print()
+    }
+}
+
+impl Bounded for Option<u64> {
+    fn within(&self, bounds: &RangeInclusive<u64>) -> Result<(), String> {
+        self.unwrap_or(0).within(bounds)
+    }
+}
+
+/// Weights of tenants, as a list of "tenant=share".
+impl Setting for HashMap<TenantId, u32> {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        let share = |text: &String| {
+            let wrong = || format!("has {text:?}, which is not \"tenant=share\", from 1 to 1000");
+            let (tenant, share) = text.split_once('=').ok_or_else(wrong)?;
+            let tenant = TenantId::new(tenant.trim()).map_err(|_| wrong())?;
+            let share = share.trim().parse().ok().filter(|share| (1..=1_000).contains(share));
+            Ok((tenant, share.ok_or_else(wrong)?))
+        };
+        list(raw)?.iter().map(share).collect()
+    }
+
+    fn print(&self) -> String {
+        let mut shares: Vec<String> =
+            self.iter().map(|(tenant, share)| format!("{tenant}={share}")).collect();
+        shares.sort_unstable();
+        listed(shares.into_iter())
+    }
+}
+
 /// A word of a few.
 macro_rules! words {
     ($kind:ty: $($word:literal = $value:expr),+ $(,)?) => {
@@ -330,6 +378,9 @@ macro_rules! words {
 words!(SessionAlias: "turn" = SessionAlias::Turn, "session" = SessionAlias::Session);
 words!(
     SlowStart: "strangers" = SlowStart::Strangers, "all" = SlowStart::All, "off" = SlowStart::Off
+);
+words!(
+    RankRule: "load" = RankRule::Load, "region" = RankRule::Region, "cheapest" = RankRule::Cheapest
 );
 words!(LogFormat: "human" = LogFormat::Human, "json" = LogFormat::Json);
 words!(super::Profile: "stable" = super::Profile::Stable, "fast" = super::Profile::Fast);

@@ -1,6 +1,6 @@
 use std::io::Write;
 
-use super::options::ALL;
+use super::options::{SECTIONS, all};
 use super::*;
 
 /// A file with this text.
@@ -39,28 +39,22 @@ fn the_sample_file_is_what_the_code_says() {
 fn the_sample_file_changes_nothing() {
     let loaded = load_with(&sample(), &[]).unwrap();
     assert_eq!(loaded.config, Config::preset(Profile::Stable));
-    assert_eq!(loaded.origins.len(), ALL.len(), "every option stands in it");
+    assert_eq!(loaded.origins.len(), all().count(), "every option stands in it");
     let printed = effective(&loaded.config, &BTreeMap::new());
     assert_eq!(load_with(&printed, &[]).unwrap().config, Config::preset(Profile::Stable));
 }
 
 #[test]
-fn the_defaults_are_the_engines_own() {
-    for (profile, settings) in [
-        (Profile::Stable, lingua_engine::Settings::stable()),
-        (Profile::Fast, lingua_engine::Settings::fast()),
-    ] {
-        let made = Config::preset(profile).settings();
-        assert_eq!(format!("{made:?}"), format!("{settings:?}"));
-    }
+fn the_defaults_of_every_profile_fit_together() {
+    assert_eq!(check::problems(&Config::preset(Profile::Stable)), Vec::<String>::new());
     assert_eq!(check::problems(&Config::preset(Profile::Fast)), Vec::<String>::new());
 }
 
 #[test]
 fn every_option_has_a_reason_and_units_stand_in_names() {
-    for option in ALL {
+    assert!(SECTIONS.iter().all(|section| !section.says.trim().is_empty()));
+    for option in all() {
         assert!(option.says.trim().ends_with(['.', ')']), "{}", option.path);
-        assert!(!option.section_says.trim().is_empty());
         for word in ["seconds", "millis", "timeout"] {
             let bare = option.path.ends_with(word);
             assert!(!bare, "{} has no unit", option.path);
@@ -75,10 +69,10 @@ fn a_name_that_is_no_option_is_told_with_the_one_that_is() {
             "listn = \"127.0.0.1:1\"\n[jobs]\nack_timeout = 1\npause_ms = 5\n[job]\nack_ms = 2\n"
         ),
         [
-            "file, line 5: [job] is no section; [jobs] is",
-            "file, line 3: jobs.ack_timeout is no option; jobs.ack_ms is",
-            "file, line 4: jobs.pause_ms is no option; sessions.pause_ms is",
-            "file, line 1: listn is no option; listen is",
+            "file, line 5: [job] is not a section; did you mean [jobs]?",
+            "file, line 3: jobs.ack_timeout is not an option; did you mean jobs.ack_ms?",
+            "file, line 4: jobs.pause_ms is not an option; did you mean sessions.pause_ms?",
+            "file, line 1: listn is not an option; did you mean listen?",
         ]
     );
 }
@@ -127,6 +121,9 @@ fn what_does_not_fit_together_is_refused() {
         ("[limits]\nsession_message_bytes = 2000", "base64"),
         ("[limits]\ntenant_shares = [\"a=0\"]", "tenant=share"),
         ("[jobs]\nwaiting = 1", "jobs.waiting"),
+        ("[jobs]\nrank = \"region\"", "jobs.rank = \"region\" needs jobs.region"),
+        ("[jobs]\nrank = \"dearest\"", "jobs.rank is load or region or cheapest"),
+        ("[jobs]\nregion = \"eu west\"", "jobs.region is an id: an id holds only letters"),
         ("[nodes]\nbreaker_longest_pause_ms = 1", "breaker"),
         ("[sessions]\nheld_bytes = 2000", "held_bytes"),
         ("[identity]\norigins = [\"https://a/b\"]", "origins"),
@@ -147,7 +144,7 @@ fn the_environment_wins_over_the_file_and_the_command_line_over_both() {
     let environment = [("LINGUA_THREADS", "2"), ("LINGUA_JOBS_MAX_ATTEMPTS", "4")];
     let loaded = asked.load(environment.iter().map(|(a, b)| ((*a).into(), (*b).into()))).unwrap();
     assert_eq!(loaded.config.main.threads, 3);
-    assert_eq!(loaded.config.jobs.max_attempts, 4);
+    assert_eq!(loaded.config.engine.timing.max_attempts, 4);
     assert_eq!(loaded.config.main.listen.port(), 1);
     assert_eq!(loaded.origins["listen"], Origin::File(1));
     assert_eq!(loaded.origins["threads"], Origin::CommandLine);
@@ -155,11 +152,81 @@ fn the_environment_wins_over_the_file_and_the_command_line_over_both() {
     assert!(printed.contains("max_attempts = 4 # LINGUA_JOBS_MAX_ATTEMPTS"), "{printed}");
 }
 
+/// Sets the option to another value than it has.
+fn change(config: &mut Config, option: &super::options::About) {
+    const WORDS: [&str; 14] = [
+        "true",
+        "1",
+        "0",
+        "2",
+        "10",
+        "0.5",
+        "fast",
+        "all",
+        "session",
+        "cheapest",
+        "json",
+        "x=2",
+        "127.0.0.1:9",
+        "http://127.0.0.1:9",
+    ];
+    let before = option.print(config);
+    let number: Option<u64> = before.replace('_', "").parse().ok();
+    let near = number.into_iter().flat_map(|n| [n + 1, n.saturating_sub(1)]).map(|n| n.to_string());
+    for value in near.chain(WORDS.map(str::to_owned)) {
+        let mut other = config.clone();
+        if other.set(option.path, &Raw::Text(value)).is_ok() && option.print(&other) != before {
+            *config = other;
+            return;
+        }
+    }
+    panic!("no other value for {}", option.path);
+}
+
+#[test]
+fn every_option_has_a_place_of_its_own() {
+    let preset = Config::preset(Profile::Stable);
+    for option in all() {
+        let mut config = preset.clone();
+        change(&mut config, option);
+        assert_ne!(config, preset, "{}", option.path);
+        let others = all().filter(|other| other.path != option.path);
+        let moved: Vec<&str> = others
+            .filter(|other| other.print(&config) != other.print(&preset))
+            .map(|other| other.path)
+            .collect();
+        assert_eq!(moved, Vec::<&str>::new(), "they change with {}", option.path);
+    }
+}
+
+#[test]
+fn what_the_engine_reads_is_what_the_file_says() {
+    let text = "drain_ms = 7\n[jobs]\nhedge_after_ms = 900\nrank = \"cheapest\"\nregion = \"eu\"\nwaiting = 5000\n\
+                [limits]\ntenant_shares = [\"b=3\", \"a = 2\"]\n[cluster]\nsnapshot_ms = 100\n";
+    let config = load_with(text, &[]).unwrap().config;
+    let engine = &config.engine;
+    assert_eq!((engine.drain_ms, engine.hedge_after_ms, engine.snapshot_ms), (7, Some(900), 100));
+    assert_eq!((engine.waiting.total, engine.region.as_ref().unwrap().as_str()), (5_000, "eu"));
+    let shares = ["a", "b"].map(|tenant| engine.admission.shares[tenant]);
+    assert_eq!(shares, [2, 3]);
+    let printed = effective(&config, &BTreeMap::new());
+    assert!(printed.contains("tenant_shares = [\"a=2\", \"b=3\"]"), "{printed}");
+    let never = load_with("profile = \"fast\"\n[jobs]\nhedge_after_ms = 0\n", &[]).unwrap();
+    assert_eq!(never.config.engine.hedge_after_ms, None);
+    let wrong = problems("[limits]\n\ntenant_shares = [\"a=1\", \"b=0\"]\n");
+    assert_eq!(
+        wrong,
+        [
+            "file, line 3: limits.tenant_shares has \"b=0\", which is not \"tenant=share\", from 1 to 1000"
+        ]
+    );
+}
+
 #[test]
 fn every_option_can_be_set_in_the_environment() {
     let preset = Config::preset(Profile::Stable);
-    for option in ALL {
-        let value = match preset.print(option.path).as_str() {
+    for option in all() {
+        let value = match option.print(&preset).as_str() {
             list if list.starts_with('[') => String::new(),
             other => other.trim_matches('"').to_owned(),
         };
@@ -175,7 +242,7 @@ fn a_name_in_the_environment_that_is_no_option_is_told_of() {
     let environment =
         [("LINGUA_LISTNE", "x"), ("LINGUA_URL", "x"), ("LINGUA_PORT_5010_TCP", "x"), ("HOME", "x")];
     let loaded = load_with("", &environment).unwrap();
-    assert_eq!(loaded.strangers[0], "LINGUA_LISTNE is no option; LINGUA_LISTEN is");
+    assert_eq!(loaded.strangers[0], "LINGUA_LISTNE is not an option; did you mean LINGUA_LISTEN?");
     assert_eq!(loaded.strangers.len(), 2);
 }
 
@@ -183,8 +250,8 @@ fn a_name_in_the_environment_that_is_no_option_is_told_of() {
 fn the_profile_changes_the_defaults_and_nothing_else() {
     let loaded = load_with("[jobs]\nack_ms = 700\n", &[("LINGUA_PROFILE", "fast")]).unwrap();
     let fast = Config::preset(Profile::Fast);
-    assert_eq!(loaded.config.jobs.ack_ms, 700);
-    assert_eq!(loaded.config.jobs.deadline_ms, fast.jobs.deadline_ms);
+    assert_eq!(loaded.config.engine.timing.ack_ms, 700);
+    assert_eq!(loaded.config.engine.timing.deadline_ms, fast.engine.timing.deadline_ms);
 }
 
 #[test]
@@ -201,7 +268,7 @@ fn changes_are_told_by_when_they_take_effect() {
     let before = Config::preset(Profile::Stable);
     let mut after = before.clone();
     after.log.level = "debug".to_owned();
-    after.jobs.ack_ms = 1_001;
+    after.engine.timing.ack_ms = 1_001;
     let changes = changes(&before, &after);
     assert_eq!(changes.now, ["log.level: \"info\" -> \"debug\""]);
     assert_eq!(changes.after_a_restart, ["jobs.ack_ms: 1000 -> 1001"]);

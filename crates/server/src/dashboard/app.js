@@ -5,17 +5,20 @@ import { headline, overview } from "./overview.js";
 import { momentAt, nearest } from "./charts.js";
 import * as line from "./line.js";
 import * as nodes from "./nodes.js";
+import * as jobs from "./jobs.js";
 import * as rest from "./rest.js";
+import * as sessions from "./sessions.js";
 import { clock, denial, language, setLanguage, t } from "./words.js";
 
 const HISTORY = 360;
 const SILENCE_MS = 25000;
-const VIEWS = ["", "nodes", "sessions", "instances", "explain"];
+const MINUTE_MS = 60000;
+const VIEWS = ["", "nodes", "jobs", "sessions", "instances", "explain"];
 
 const state = {
-  stats: null, points: [], heard: 0, connected: false, lock: null, boot: null, view: "", latencyOf: "job", chart: { range: 30 * 60000, probe: null },
+  stats: null, points: [], heard: 0, connected: false, lock: null, boot: null, view: "", latencyOf: "job", chart: { range: 30 * MINUTE_MS, probe: null }, day: { points: [], read: 0 },
   nodes: { data: null, error: null, filter: "", sort: { by: "id", down: false }, limit: 100 },
-  node: {}, job: {}, sessions: { limit: 50 }, explain: { form: { src: "en", tgt: "zh", node: "", tts: true } },
+  node: {}, job: {}, jobs: { filter: {} }, session: {}, sessions: { filter: {}, limit: 50 }, explain: { form: { src: "en", tgt: "zh", node: "", tts: true } },
 };
 
 // Kept between visits; a browser that keeps nothing is served all the same.
@@ -126,21 +129,36 @@ async function past() {
   } catch { /* the next snapshot begins it */ }
 }
 
+// A day by the minute; there is nothing new more often.
+async function readDay() {
+  if (state.chart.range <= 30 * MINUTE_MS || Date.now() - state.day.read < MINUTE_MS / 2) return;
+  state.day.read = Date.now();
+  try {
+    state.day.points = (await read("/api/v1/history?by=minute")).points;
+    draw();
+  } catch { state.day.read = 0; }
+}
+
 // ---- what is shown
 
 function route() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [view, id] = path.split("/");
-  state.view = VIEWS.includes(view) || view === "jobs" ? view : "";
+  state.view = VIEWS.includes(view) ? view : "";
   state.id = id ? decodeURIComponent(id) : null;
+  const wanted = Object.fromEntries(new URLSearchParams(query ?? ""));
   if (state.view === "explain" && query) {
     const asked = new URLSearchParams(query);
     for (const name of ["src", "tgt", "node"]) state.explain.form[name] = asked.get(name) ?? "";
     state.explain.form.tts = asked.get("tts") !== "false";
     ask();
   }
-  if (state.view === "nodes" && state.id && state.node.id !== state.id) state.node = { id: state.id };
-  if (state.view === "jobs" && state.job.id !== state.id) state.job = { id: state.id };
+  const { view: shown, id: one } = state;
+  if (shown === "nodes" && one && state.node.id !== one) state.node = { id: one, history: { read: 0 }, chart: { range: 60 * MINUTE_MS, probe: null } };
+  if (shown === "jobs" && one && state.job.id !== one) state.job = { id: one };
+  if (shown === "jobs" && !one) state.jobs = { filter: wanted };
+  if (shown === "sessions" && one && state.session.id !== one) state.session = { id: one, tenant: wanted.tenant, jobs: {} };
+  if (shown === "sessions" && !one) state.sessions = { filter: wanted, limit: 50 };
   draw();
   refresh();
 }
@@ -159,10 +177,23 @@ async function load(slot, path) {
 function refresh() {
   if (state.lock) return;
   const id = state.id && encodeURIComponent(state.id);
-  if (state.view === "nodes" && id) load(state.node, `/api/v1/nodes/${id}`);
-  else if (state.view === "nodes") load(state.nodes, `/api/v1/nodes?limit=${state.nodes.limit}`);
-  else if (state.view === "sessions") load(state.sessions, `/api/v1/sessions?limit=${state.sessions.limit}`);
-  else if (state.view === "jobs" && id) load(state.job, `/v1/job/${id}?attempts=true`);
+  const asked = (path, wanted) => `${path}?${new URLSearchParams(Object.entries(wanted).filter(([, value]) => value))}`;
+  if (state.view === "") readDay();
+  else if (state.view === "nodes" && id) {
+    load(state.node, `/api/v1/nodes/${id}`);
+    // The minute that has begun changes; what was before does not.
+    if (Date.now() - state.node.history.read > MINUTE_MS / 4) {
+      state.node.history.read = Date.now();
+      load(state.node.history, `/api/v1/nodes/${id}/history`);
+    }
+  } else if (state.view === "nodes") load(state.nodes, `/api/v1/nodes?limit=${state.nodes.limit}`);
+  else if (state.view === "jobs" && id) load(state.job, `/api/v1/jobs/${id}`);
+  else if (state.view === "jobs") load(state.jobs, asked("/api/v1/jobs", { limit: 50, ...state.jobs.filter }));
+  else if (state.view === "sessions" && id) {
+    const { tenant } = state.session;
+    load(state.session, asked(`/api/v1/sessions/${id}`, { tenant }));
+    load(state.session.jobs, asked("/api/v1/jobs", { session: state.id, tenant, limit: 50 }));
+  } else if (state.view === "sessions") load(state.sessions, asked("/api/v1/sessions", { limit: state.sessions.limit, ...state.sessions.filter }));
 }
 
 async function ask() {
@@ -180,10 +211,10 @@ async function ask() {
 
 function body() {
   if (state.view === "nodes") return state.id ? nodes.one(state) : nodes.list(state);
-  if (state.view === "sessions") return rest.sessions(state);
+  if (state.view === "jobs") return state.id ? jobs.one(state) : jobs.list(state);
+  if (state.view === "sessions") return state.id ? sessions.one(state) : sessions.list(state);
   if (state.view === "instances") return rest.instances(state);
   if (state.view === "explain") return rest.explain(state);
-  if (state.view === "jobs") return rest.job(state);
   return overview(state);
 }
 
@@ -256,12 +287,12 @@ function age() {
 }
 
 let toasting = 0;
-function say(text, link) {
+function say(text) {
   const toast = byId("toast");
-  fill(toast, [h("span", {}, text, " ", link && h("a", { href: link, rel: "noopener" }, link))]);
+  fill(toast, [h("span", {}, text)]);
   toast.classList.add("shown");
   clearTimeout(toasting);
-  toasting = setTimeout(() => toast.classList.remove("shown"), link ? 20000 : 8000);
+  toasting = setTimeout(() => toast.classList.remove("shown"), 8000);
 }
 
 // ---- what is done
@@ -279,22 +310,25 @@ function confirmed(what, id) {
   });
 }
 
-async function order(what, id) {
+async function order(what, id, path) {
   if (!(await confirmed(what, id))) return;
   try {
-    await read(`/api/v1/nodes/${encodeURIComponent(id)}/${what}`, { method: "POST" });
-    say(t(`did.${what}`, { id }));
+    const told = await read(path, { method: "POST" });
+    say(t(`did.${what}`, { id, state: told.state && t(`job.state.${told.state.toLowerCase()}`) }));
   } catch (error) {
     say(t("didnt", { why: error.message }));
   }
   refresh();
 }
 
+const orderNode = (what, id) => order(what, id, `/api/v1/nodes/${encodeURIComponent(id)}/${what}`);
+
 const ACTS = {
   lang(of) { setLanguage(of.value); kept.set("lang", language()); draw(); },
   theme(of) { document.documentElement.dataset.theme = of.value; kept.set("theme", of.value); draw(); },
   latency(of) { state.latencyOf = of.of; draw(); },
-  range(of) { state.chart = { range: Number(of.minutes) * 60000, probe: null }; draw(); },
+  range(of) { state.chart = { range: Number(of.minutes) * MINUTE_MS, probe: null }; draw(); readDay(); },
+  nodeRange(of) { state.node.chart = { range: Number(of.minutes) * MINUTE_MS, probe: null }; draw(); },
   sort(of) {
     const { sort } = state.nodes;
     state.nodes.sort = { by: of.by, down: sort.by === of.by && !sort.down };
@@ -308,9 +342,11 @@ const ACTS = {
   retry() { refresh(); },
   // All that was read with it goes too.
   forget() { location.reload(); },
-  drain: (of) => order("drain", of.nodeId),
-  resume: (of) => order("resume", of.nodeId),
-  block: (of) => order("block", of.nodeId),
+  drain: (of) => orderNode("drain", of.nodeId),
+  resume: (of) => orderNode("resume", of.nodeId),
+  block: (of) => orderNode("block", of.nodeId),
+  cancelJob: (of) => order("cancel_job", of.jobId, `/api/v1/jobs/${encodeURIComponent(of.jobId)}/cancel`),
+  disconnect: (of) => order("disconnect", of.sessionId, `/api/v1/sessions/${encodeURIComponent(of.sessionId)}/disconnect?tenant=${encodeURIComponent(of.tenant)}`),
 };
 
 document.addEventListener("click", (event) => {
@@ -321,15 +357,25 @@ document.addEventListener("click", (event) => {
 // A pointer over a chart, or the arrow keys within it, read the values of one moment in all charts.
 const chartOf = (event) => event.target.closest?.(".chart");
 
+// The charts of a page read one moment together: those of the overview, or those of a node.
+const chart = () => (state.view === "nodes" ? state.node.chart : state.chart);
+
+function charted() {
+  if (state.view === "nodes") return state.node.history?.data?.points ?? [];
+  return state.chart.range > 30 * MINUTE_MS ? state.day.points : state.points;
+}
+
 function probe(at_ms) {
-  if (state.chart.probe === at_ms) return;
-  state.chart.probe = at_ms;
+  if (!chart() || chart().probe === at_ms) return;
+  chart().probe = at_ms;
   draw();
 }
 
 function step(key) {
-  const points = state.points.filter((point) => point.at_ms >= state.points.at(-1).at_ms - state.chart.range);
-  const now = points.findIndex((point) => point.at_ms === state.chart.probe);
+  const all = charted();
+  if (all.length === 0) return null;
+  const points = all.filter((point) => point.at_ms >= all.at(-1).at_ms - chart().range);
+  const now = points.findIndex((point) => point.at_ms === chart().probe);
   const from = now < 0 ? points.length : now;
   const to = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: points.length - 1 }[key];
   return points[Math.max(0, Math.min(points.length - 1, to))]?.at_ms ?? null;
@@ -337,7 +383,7 @@ function step(key) {
 
 document.addEventListener("pointermove", (event) => {
   const svg = chartOf(event);
-  if (svg) probe(nearest(state.points, momentAt(svg, event.clientX))?.at_ms ?? null);
+  if (svg) probe(nearest(charted(), momentAt(svg, event.clientX))?.at_ms ?? null);
   else if (!document.activeElement?.matches(".chart")) probe(null);
 });
 document.addEventListener("keydown", (event) => {
@@ -354,6 +400,7 @@ document.addEventListener("input", (event) => {
     draw();
   }
 });
+document.addEventListener("change", (event) => { if (event.target.id === "by-state") event.target.form.requestSubmit(); });
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.id === "lock-form") {
@@ -365,6 +412,10 @@ document.addEventListener("submit", (event) => {
     const asked = { src: said.get("src").trim(), tgt: said.get("tgt").trim(), node: said.get("node").trim(), tts: said.has("tts") };
     const wanted = `#/explain?${new URLSearchParams(asked)}`;
     if (location.hash === wanted) { state.explain.form = asked; ask(); } else location.hash = wanted;
+  } else if (form.dataset.form === "jobs") {
+    event.preventDefault();
+    const said = [...new FormData(form)].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value);
+    location.hash = `#/jobs?${new URLSearchParams(said)}`;
   } else if (form.dataset.form === "job") {
     event.preventDefault();
     location.hash = `#/jobs/${encodeURIComponent(new FormData(form).get("job").trim())}`;
@@ -375,6 +426,9 @@ byId("skip").addEventListener("click", (event) => {
   byId("main").focus();
 });
 window.addEventListener("hashchange", route);
+// A page that the browser keeps for the way back keeps no connection: there are six for all pages of a site.
+window.addEventListener("pagehide", () => following?.abort());
+window.addEventListener("pageshow", (event) => { if (event.persisted && !state.lock) follow(); });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
 setInterval(() => {
   age();

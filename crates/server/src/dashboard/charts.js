@@ -6,12 +6,12 @@ import { t, number, clock } from "./words.js";
 
 const WIDTH = 400;
 const HEIGHT = 168;
-const LEFT = 50;
+const LEFT = 56;
 const RIGHT = 8;
 const TOP = 10;
 const BOTTOM = 22;
+const MAX_BARS = 180;
 const SHARES = [0, 0.25, 0.5, 0.75, 1];
-const WHERE = ["start", "middle", "middle", "middle", "end"];
 
 function ceiling(value) {
   if (!(value > 0)) return 1;
@@ -33,9 +33,11 @@ function frame(points, top, write, range) {
       s("text", { x: LEFT - 6, y: at + 3.5, class: "tick end" }, write(share * top)),
     ];
   });
-  const times = SHARES.map((share, i) => {
+  // Times with seconds are longer, so there are fewer of them.
+  const seconds = last - first < 300000;
+  const times = (seconds ? [0, 1 / 3, 2 / 3, 1] : SHARES).map((share) => {
     const ms = first + share * (last - first);
-    return s("text", { x: x(ms), y: HEIGHT - 5, class: `tick ${WHERE[i]}` }, clock(ms, last - first < 180000));
+    return s("text", { x: x(ms), y: HEIGHT - 5, class: `tick ${{ 0: "start", 1: "end" }[share] ?? "middle"}` }, clock(ms, seconds));
   });
   return { x, y, first, last, parts: [lines, times], shown: points.filter((point) => point.at_ms >= first) };
 }
@@ -77,7 +79,7 @@ function pieces(points, gap) {
 export function lines(all, series, { label, write, gap, range, probe }) {
   if (all.length === 0) return none();
   const points = all.filter((point) => point.at_ms >= all.at(-1).at_ms - range);
-  const top = ceiling(Math.max(...points.flatMap((point) => series.map((one) => one.of(point)))));
+  const top = ceiling(points.reduce((most, point) => Math.max(most, ...series.map((one) => one.of(point))), 0));
   const axes = frame(points, top, write, range);
   const { x, y, parts, shown } = axes;
   // Where a series has nothing, nothing is drawn: no job is not a job that took no time.
@@ -106,17 +108,20 @@ export function bars(all, codes, { label, gap, range, probe }) {
   if (all.length === 0) return none();
   const points = all.filter((point) => point.at_ms >= all.at(-1).at_ms - range);
   const total = (point) => codes.reduce((sum, one) => sum + (point.ended[one.code] || 0), 0);
-  const top = ceiling(Math.max(...points.map(total)));
+  const stacked = together(points, codes);
+  const top = ceiling(Math.max(...stacked.map(total)));
   const axes = frame(points, top, number, range);
   const { x, y, parts, shown } = axes;
-  const width = Math.max(1, Math.min(12, x(shown[0].at_ms + gap / 4) - x(shown[0].at_ms) - 0.6));
-  const stacks = shown.map((point) => {
+  const apart = (gap / 4) * Math.ceil(points.length / stacked.length);
+  const width = Math.max(1, Math.min(12, x(shown[0].at_ms + apart) - x(shown[0].at_ms) - 0.6));
+  const stacks = stacked.map((point) => {
     let below = 0;
     return codes.map((one) => {
       const count = point.ended[one.code] || 0;
       if (count === 0) return null;
+      const [left, right] = [Math.max(LEFT, x(point.at_ms) - width / 2), Math.min(WIDTH - RIGHT, x(point.at_ms) + width / 2)];
       const bar = s("rect", {
-        x: (x(point.at_ms) - width).toFixed(1), width: width.toFixed(1),
+        x: left.toFixed(1), width: Math.max(1, right - left).toFixed(1),
         y: y(below + count).toFixed(1), height: (y(below) - y(below + count)).toFixed(1),
         class: `bar ${one.tone}`,
       });
@@ -135,11 +140,24 @@ export function bars(all, codes, { label, gap, range, probe }) {
   ];
 }
 
+// More bars than fit beside each other become fewer, each the sum of several.
+function together(points, codes) {
+  const size = Math.ceil(points.length / MAX_BARS);
+  if (size <= 1) return points;
+  const found = [];
+  for (let i = 0; i < points.length; i += size) {
+    const several = points.slice(i, i + size);
+    const ended = Object.fromEntries(codes.map(({ code }) => [code, several.reduce((sum, point) => sum + (point.ended[code] || 0), 0)]));
+    found.push({ at_ms: several.at(-1).at_ms, ended });
+  }
+  return found;
+}
+
 function legend(entries, at) {
   return h("ul", { class: "legend" }, at && h("li", { class: "when", "data-key": "when" }, clock(at.at_ms)), entries.map((one) =>
     h("li", { "data-key": one.name, title: one.title },
       h("span", { class: `swatch ${one.tone}`, "aria-hidden": "true" }),
-      h("span", { class: "name" }, one.name), " ",
+      one.href ? h("a", { class: "name", href: one.href }, one.name) : h("span", { class: "name" }, one.name), " ",
       h("span", { class: "value", "data-series": one.code || one.name }, one.value))));
 }
 

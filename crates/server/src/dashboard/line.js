@@ -18,6 +18,16 @@ export function showToken(text) {
   return true;
 }
 
+// A viewer's token changes nothing, so no button is offered. What may be done is decided by the scheduler.
+export function mayChange() {
+  try {
+    const claims = atob(token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/"));
+    return JSON.parse(claims).role !== "viewer";
+  } catch {
+    return true;
+  }
+}
+
 // Whoever answered it wants a token, or another one than that which was shown. Orders that are
 // refused for other reasons are no matter of tokens.
 const isDenied = (status, method, shown) => status === 401 || (status === 403 && shown !== null && method === "GET");

@@ -1,6 +1,9 @@
 // The nodes, and one of them with all that is known of it.
 
 import { h } from "./dom.js";
+import { bars, lines } from "./charts.js";
+import { mayChange } from "./line.js";
+import { jobsHref, pairLink } from "./links.js";
 import { arrow, idle, number, span, t } from "./words.js";
 
 const COLUMNS = {
@@ -73,6 +76,7 @@ function breaker(node) {
 }
 
 function buttons(node, all) {
+  if (!mayChange()) return null;
   const button = (what) => h("button", {
     type: "button", "data-key": what, "data-do": what, "data-node-id": node.node_id,
     "aria-label": `${t(`do.${what}`)} ${node.node_id}`,
@@ -101,6 +105,8 @@ export function one(state) {
   ];
   return [back, h("section", { class: "card", "data-key": `node-${id}`, "data-node": id, "data-state": data.state },
     h("div", { class: "head" }, h("h2", { class: "id" }, id), stateOf(data), buttons(data, true)),
+    h("p", { class: "note" }, h("a", { href: jobsHref({ node: id }) }, t("node.jobs")), " · ",
+      h("a", { href: jobsHref({ node: id, state: "FAILED" }) }, t("node.jobs.failed"))),
     data.why_idle.length === 0
       ? h("p", { class: "fine" }, "✓ ", t("node.fine"))
       : h("div", { class: "problem" }, h("h3", {}, t("n.idle")), h("ul", {}, data.why_idle.map((why) => h("li", {}, idle(why))))),
@@ -115,10 +121,33 @@ export function one(state) {
     h("h3", {}, t("node.useful")),
     (data.useful_if || []).length === 0
       ? h("p", { class: "note" }, t("node.useful.none"))
-      : h("ul", {}, data.useful_if.map((wish) => h("li", {}, h("strong", {}, arrow(wish.direction)), " ",
+      : h("ul", {}, data.useful_if.map((wish) => h("li", {}, h("strong", {}, pairLink(wish.direction)), " ",
         t("node.lacks", { what: wish.lacks.map((why) => t(`why.${why}`)).join(", ") })))),
     h("h3", {}, t("node.detail")),
-    h("dl", { class: "facts" }, facts.filter(([, value]) => value || value === 0).map(([name, value]) => fact(t(name), String(value)))))];
+    h("dl", { class: "facts" }, facts.filter(([, value]) => value || value === 0).map(([name, value]) => fact(t(name), name === "d.instance" ? h("a", { href: "#/instances" }, value) : String(value))))),
+  past(state)];
+}
+
+const RANGES_MIN = [60, 1440];
+
+// What it did by the minute: slots taken, and jobs that it did or failed.
+function past(state) {
+  const points = state.node.history?.data?.points ?? [];
+  const { range, probe } = state.node.chart;
+  const gap = 240000;
+  const shape = { gap, range, probe };
+  const ended = points.map((point) => ({ at_ms: point.at_ms, ended: { done: point.done, failed: point.failed } }));
+  const series = (code, tone, area) => ({ code, name: t(`node.${code}`), tone, area, of: (point) => (point.slots > 0 || point.used > 0 ? point[code] : null) });
+  return h("section", { class: "charts two", "data-key": "past", "aria-label": t("node.past") },
+    h("figure", { class: "card", "data-key": "slots", "data-chart": "slots" },
+      h("figcaption", {}, h("h2", {}, t("node.slots")),
+        h("div", { class: "choice", role: "group", "aria-label": t("chart.range") },
+          RANGES_MIN.map((minutes) => h("button", { type: "button", "data-do": "nodeRange", "data-minutes": minutes, "aria-pressed": String(minutes * 60000 === range) },
+            t("chart.hours", { n: minutes / 60 }))))),
+      lines(points, [series("used", "t-ok", true), series("slots", "t-busy")], { ...shape, label: t("node.slots"), write: number })),
+    h("figure", { class: "card", "data-key": "done", "data-chart": "done" },
+      h("figcaption", {}, h("h2", {}, t("node.ended"))),
+      bars(ended, [{ code: "done", name: t("node.done"), tone: "t-ok" }, { code: "failed", name: t("node.failed"), tone: "t-late" }], { ...shape, label: t("node.ended") })));
 }
 
 // What a node says of its machine is its own word: only what is known of it is shown.

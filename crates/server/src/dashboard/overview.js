@@ -2,9 +2,27 @@
 
 import { h } from "./dom.js";
 import { bars, lines } from "./charts.js";
+import { codeLink, explainHref, jobLink, jobsHref, languages, linked, nodeHref, nodeLink, pairLink } from "./links.js";
 import { arrow, clock, finding, number, span, t, tn } from "./words.js";
 
 const ICONS = { ok: "✓", warning: "!", critical: "✕" };
+
+// Where a finding leads that names nothing of its own.
+const LEADS = {
+  error_rate: ["link.jobs", () => jobsHref({ state: "FAILED" })],
+  queue_timeouts: ["link.jobs", () => jobsHref({ code: "ALL_NODES_BUSY" })],
+  pair_starved: ["link.jobs", (found) => jobsHref({ state: "WAITING", ...languages(found.subject) })],
+  no_ready_node: ["link.nodes", () => "#/nodes"],
+  all_slots_taken: ["link.nodes", () => "#/nodes"],
+};
+
+// A finding in words, in which all that it speaks of has its link.
+function told(found) {
+  const subject = found.subject && [arrow(found.subject), found.code.startsWith("pair_") ? explainHref(found.subject) : "#/instances"];
+  const nodes = (found.nodes ?? []).map((id) => [id, nodeHref(id)]);
+  const lead = LEADS[found.code];
+  return [linked(finding(found), subject ? [subject, ...nodes] : nodes), lead && [" ", h("a", { class: "lead", href: lead[1](found) }, t(lead[0]))]];
+}
 
 // In one sentence: all well, or what is wrong; the rest below it.
 export function headline(state) {
@@ -16,7 +34,7 @@ export function headline(state) {
   const calm = stats.findings.filter((found) => found.severity === "ok");
   const first = grave[0];
   const health = snapshot || first ? stats.health : "wait";
-  const said = first ? finding(first) : snapshot ? t("well") : t("starting");
+  const said = first ? told(first) : snapshot ? t("well") : t("starting");
   const rest = [...grave.slice(1), ...calm];
   return [
     h("div", { class: `word ${health}`, "data-health": health },
@@ -27,7 +45,7 @@ export function headline(state) {
         rest.length > 0 && h("ul", { class: "also", "aria-label": t("more") }, rest.map((found) =>
           h("li", { class: found.severity, "data-code": found.code },
             h("span", { class: "mini", "aria-hidden": "true" }, found.severity === "ok" ? "i" : ICONS[found.severity]),
-            finding(found)))))),
+            h("span", {}, told(found))))))),
   ];
 }
 
@@ -63,9 +81,13 @@ function firstSteps() {
     h("pre", {}, "lingua node --count 3\nlingua speak --signal 3 --sentences 5"));
 }
 
+const TILE_LINKS = {
+  rate: jobsHref({ state: "open" }), ok: jobsHref({ state: "FAILED" }), slots: "#/nodes", waiting: jobsHref({ state: "WAITING" }), sessions: "#/sessions",
+};
+
 function tile(key, value, sub, bar) {
   return h("div", { class: "tile", "data-key": key, "data-figure": key },
-    h("dt", {}, t(`kpi.${key}`)),
+    h("dt", {}, TILE_LINKS[key] ? h("a", { href: TILE_LINKS[key] }, t(`kpi.${key}`)) : t(`kpi.${key}`)),
     h("dd", {}, h("span", { class: "value" }, value), " ", sub && h("span", { class: "sub" }, sub)),
     bar !== undefined && h("div", { class: "meter", "aria-hidden": "true" },
       h("progress", { max: 100, value: bar, tabindex: -1 })));
@@ -92,7 +114,8 @@ function figures(snapshot, points) {
     tile("sessions", number(work.sessions), t("kpi.sessions.sub", { n: number(work.connected) })));
 }
 
-const RANGES_MIN = [5, 30];
+const RANGES_MIN = [5, 30, 1440];
+const rangeWord = (minutes) => (minutes < 60 ? t("chart.minutes", { n: minutes }) : t("chart.hours", { n: minutes / 60 }));
 
 const TONES = {
   ok: "t-ok", empty: "t-calm", JOB_CANCELLED: "t-grey", ALL_NODES_BUSY: "t-busy", JOB_TIMEOUT: "t-late",
@@ -100,13 +123,14 @@ const TONES = {
 };
 
 function charts(state, snapshot) {
-  const points = state.points;
-  const gap = snapshot.interval_ms * 4;
   const { range, probe } = state.chart;
+  const byMinute = range > 30 * 60000;
+  const points = byMinute ? state.day.points : state.points;
+  const gap = (byMinute ? 60000 : snapshot.interval_ms) * 4;
   const codes = [...new Set(points.flatMap((point) => Object.keys(point.ended)))];
   const order = [...Object.keys(TONES), ...codes.filter((code) => !TONES[code]).sort()];
   const stack = order.filter((code) => codes.includes(code))
-    .map((code) => ({ code, name: code, tone: TONES[code] || "t-other" }));
+    .map((code) => ({ code, name: code, tone: TONES[code] || "t-other", href: jobsHref({ code }) }));
   const kind = state.latencyOf;
   const quantile = (name, key, tone) => ({ code: key, name, tone, of: (p) => (p.latency[kind].count > 0 ? p.latency[kind][key] : null) });
   return h("section", { class: "charts", "data-key": "charts", "aria-label": t("charts") },
@@ -114,7 +138,7 @@ function charts(state, snapshot) {
       h("figcaption", {}, h("h2", {}, t("chart.rate")),
         h("div", { class: "choice", role: "group", "aria-label": t("chart.range") },
           RANGES_MIN.map((minutes) => h("button", { type: "button", "data-do": "range", "data-minutes": minutes, "aria-pressed": String(minutes * 60000 === range) },
-            t("chart.minutes", { n: minutes }))))),
+            rangeWord(minutes))))),
       lines(points, [{ code: "rate", name: t("series.rate"), tone: "t-ok", area: true, of: (p) => p.ended_per_s }],
         { label: t("chart.rate"), write: number, gap, range, probe })),
     h("figure", { class: "card", "data-key": "latency", "data-chart": "latency" },
@@ -195,9 +219,10 @@ function failures(snapshot) {
           h("tbody", {}, snapshot.failures.slice(0, 12).map((one) =>
             h("tr", { "data-key": one.job_id },
               h("td", { class: "num", "data-label": t("f.when") }, clock(one.at_ms)),
-              h("td", { class: "num", "data-label": t("f.code") }, h("code", {}, one.code)),
-              h("td", { class: "num", "data-label": t("f.direction") }, arrow(one.direction)),
-              h("td", { "data-label": t("f.node") }, one.node_id ? h("a", { href: `#/nodes/${encodeURIComponent(one.node_id)}` }, one.node_id) : "–"),
+              h("td", { class: "num", "data-label": t("f.code") }, codeLink(one.code)),
+              h("td", { class: "num", "data-label": t("f.direction") }, pairLink(one.direction)),
+              h("td", { "data-label": t("f.node") }, nodeLink(one.node_id)),
               h("td", { class: "num", "data-label": t("f.tries") }, one.attempts),
-              h("td", { "data-label": t("f.job") }, h("a", { class: "id num", href: `#/jobs/${encodeURIComponent(one.job_id)}`, title: one.job_id }, `${one.job_id.slice(0, 8)}…`))))))));
+              h("td", { "data-label": t("f.job") }, jobLink(one.job_id))))))),
+    h("p", { class: "note" }, h("a", { href: jobsHref({ state: "FAILED" }) }, t("failures.all"))));
 }

@@ -3,10 +3,10 @@ use lingua_core::TenantId;
 use lingua_engine::Settings;
 use lingua_engine::chance::Chance;
 use lingua_engine::job::Refusal;
+use lingua_protocol::node::capability::Abilities;
 
 use super::is_short;
 use super::node::passed_on;
-use crate::wire::capability::Abilities;
 use crate::wire::http::dispatch::DispatchRequest;
 use crate::wire::http::node::NodeReport;
 use crate::wire::http::parse;
@@ -17,7 +17,7 @@ fn answered<T>(answer: Result<T, Refusal>) -> Option<T> {
 }
 
 pub(super) fn dispatch(data: &[u8]) {
-    let order = parse::<DispatchRequest>(data).and_then(|body| body.check(&Settings::stable()));
+    let order = DispatchRequest::parse(data).and_then(|body| body.check(&Settings::stable()));
     let Some(order) = answered(order) else { return };
     let tenant = TenantId::new("t").expect("within an id's letters");
     let spec = order.job(tenant, Bytes::new(), Chance);

@@ -1,11 +1,12 @@
 use bytes::Bytes;
 use lingua_engine::job::{JobReport, JobWord, NodeResult};
-use lingua_engine::sessions::words::{About, ToClient};
+use lingua_engine::sessions::outbound::{About, Direction, ToClient};
+use lingua_protocol::node::capability::Abilities;
+use lingua_protocol::node::{FromNode, decode};
 
 use super::session::told;
 use super::{is_object, is_short};
-use crate::wire::capability::Abilities;
-use crate::wire::node::{FromNode, decode, error};
+use crate::wire::node::error;
 
 pub(super) fn message(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
@@ -30,7 +31,8 @@ pub(super) fn message(data: &[u8]) {
 
 /// What a node says of a job is told to a client, who must be able to read it.
 pub(super) fn passed_on(word: &JobWord) {
-    let about = || About { utterance_index: 1, job: Some(word.job), trace_id: "t" };
+    let direction = Direction::Unknown;
+    let about = || About { utterance_index: 1, job: Some(word.job), trace_id: "t", direction };
     match &word.report {
         JobReport::Partial(body) => told(&ToClient::Partial { about: about(), body }),
         JobReport::Result(NodeResult::Success(body) | NodeResult::Empty { body, .. }) => {

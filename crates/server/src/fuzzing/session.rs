@@ -2,7 +2,8 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use lingua_engine::job::Refusal;
-use lingua_engine::sessions::words::{Manner, ToClient};
+use lingua_engine::sessions::options::SpeechOptions;
+use lingua_engine::sessions::outbound::ToClient;
 
 use super::{is_object, is_short};
 use crate::wire::session::framing::{Framer, duration_of};
@@ -34,12 +35,12 @@ fn refused(refusal: &Refusal) {
 }
 
 fn bound() -> Bound<'static> {
-    static MANNER: LazyLock<Arc<Manner>> = LazyLock::new(|| {
+    static OPTIONS: LazyLock<Arc<SpeechOptions>> = LazyLock::new(|| {
         let text = r#"{"type":"session_init","client_version":"1","platform":"web","src_lang":"en","tgt_lang":"zh"}"#;
         let init = decode_init(text, [127, 0, 0, 1].into());
-        init.unwrap_or_else(|refusal| panic!("{refusal:?}")).opening.manner
+        init.unwrap_or_else(|refusal| panic!("{refusal:?}")).opening.options
     });
-    Bound { session_id: "s-1", manner: &MANNER, max_audio_bytes: MAX_AUDIO_BYTES }
+    Bound { session_id: "s-1", options: &OPTIONS, max_audio_bytes: MAX_AUDIO_BYTES }
 }
 
 pub(super) fn init(data: &[u8]) {

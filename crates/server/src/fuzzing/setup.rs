@@ -31,6 +31,8 @@ fn rules() -> Rules {
         session_life_s: 900,
         node_life_s: 900,
         admin_life_s: 900,
+        viewer_life_s: 900,
+        metrics_life_s: 900,
         leeway_s: 5,
         ..Rules::default()
     }

@@ -2,23 +2,20 @@
 
 use axum::Json;
 use axum::extract::{Extension, State};
-use lingua_core::NodeId;
+use lingua_core::node::Health;
 use lingua_core::outcome::Code;
+use lingua_core::{InstanceId, Lang, NodeId};
 use lingua_engine::Engine;
+use lingua_engine::explain::NodeView;
 use lingua_engine::nodes::Order;
 
 use super::Door;
 use super::error::{Answer, Refused, refusals, refused};
+use super::paging::Page;
 use super::query::{Params, Segment, named};
 use crate::audit::Actor;
 use crate::wire::http::fleet::{NodeBody, NodesBody, PairBody, PoolsBody, Unmet, Wanted};
-use crate::wire::http::{DONE, Done, within};
-
-/// Nodes in one answer, unless more are asked for.
-const NODES: u64 = 100;
-
-/// Nodes in one answer at most.
-const MAX_NODES: u64 = 1_000;
+use crate::wire::http::{DONE, Done};
 
 refusals!(ListRefusals: InvalidMessage);
 refusals!(NodeRefusals: InvalidMessage, NotFound);
@@ -30,19 +27,50 @@ refusals!(OrderRefusals: InvalidMessage, NotFound, SchedulerDependencyDown);
     params(
         ("limit" = Option<u64>, Query, minimum = 1, maximum = 1_000, description = "At most so many; 100 if absent"),
         ("after" = Option<String>, Query, description = "Only nodes behind this one, by name"),
+        ("state" = Option<String>, Query, description = "Only nodes in this state: `registering`, `ready`, `degraded`, `draining` or `offline`"),
+        ("instance" = Option<String>, Query, description = "Only nodes that this instance has, or last had, a connection to"),
+        ("src" = Option<String>, Query, description = "Only nodes that translate from this language"),
+        ("tgt" = Option<String>, Query, description = "Only nodes that translate into this language; with `src`, in this direction"),
     ),
     responses((status = 200, body = NodesBody), ListRefusals)
 )]
 pub(crate) async fn nodes(State(engine): State<Engine>, params: Params) -> Answer<Json<NodesBody>> {
-    let limit = within("limit", params.get("limit")?.unwrap_or(NODES), 1..=MAX_NODES)?;
-    let after: Option<NodeId> = params.get("after")?;
-    let limit = usize::try_from(limit).expect("at most 1000");
-    let (mut shown, total) = engine.node_page(after.as_ref(), limit + 1);
-    let more = shown.len() > limit;
-    shown.truncate(limit);
-    let next = shown.last().filter(|_| more).map(|view| view.id.to_string());
+    let page: Page<NodeId> = Page::asked(&params)?;
+    let filter = NodeFilter::asked(&params)?;
+    let wanted = |view: &NodeView| filter.takes(view);
+    let wanted: Option<&dyn Fn(&NodeView) -> bool> =
+        if filter == NodeFilter::default() { None } else { Some(&wanted) };
+    let (mut shown, total) = engine.node_page(page.after.as_ref(), page.fetch(), wanted);
+    let next = page.cut(&mut shown, |view| view.id.to_string());
     let nodes = shown.iter().map(NodeBody::of).collect();
     Ok(Json(NodesBody { nodes, total, next }))
+}
+
+/// Which nodes are wanted: those that fit everything that is named.
+#[derive(Default, PartialEq)]
+struct NodeFilter {
+    state: Option<Health>,
+    instance: Option<InstanceId>,
+    src: Option<Lang>,
+    tgt: Option<Lang>,
+}
+
+impl NodeFilter {
+    fn asked(params: &Params) -> Answer<Self> {
+        let states = Health::ALL.map(|state| (state.as_str(), state));
+        Ok(NodeFilter {
+            state: params.one_of("state", &states)?,
+            instance: params.get("instance")?,
+            src: params.get("src")?,
+            tgt: params.get("tgt")?,
+        })
+    }
+
+    fn takes(&self, view: &NodeView) -> bool {
+        self.state.is_none_or(|state| state == view.health)
+            && self.instance.as_ref().is_none_or(|instance| *instance == view.instance)
+            && ((self.src, self.tgt) == (None, None) || view.serves(self.src, self.tgt))
+    }
 }
 
 /// Look at one node
@@ -121,7 +149,7 @@ pub(crate) async fn block(
 
 async fn order(door: &Door, actor: &Actor, segment: Segment, order: Order) -> Answer<Json<Done>> {
     let id: NodeId = named("id", segment)?;
-    let obeyed = door.engine.nodes.order(&id, order).await.map_err(Refused::from);
+    let obeyed = door.engine.order_node(&id, order).await.map_err(Refused::from);
     let obeyed = obeyed.and_then(|known| if known { Ok(()) } else { Err(no_such_node()) });
     actor.did(word(order), id.as_str(), &obeyed);
     obeyed?;

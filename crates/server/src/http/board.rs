@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use bytes::{BufMut, Bytes, BytesMut};
+use lingua_core::NodeId;
 use lingua_core::outcome::Code;
 use lingua_engine::chance::Chance;
 use lingua_engine::job::Refusal;
 use lingua_engine::metrics::Held;
 use lingua_engine::snapshot::view::{InstanceView, Point, Stats};
-use lingua_engine::snapshot::{Board, Frame};
+use lingua_engine::snapshot::{Board, Frame, MINUTE_MS, NodePoint, merged};
 use lingua_engine::{Engine, tasks};
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -24,9 +25,12 @@ use utoipa::ToSchema;
 
 use super::Door;
 use super::error::{Answer, Refused, refusals};
+use super::everywhere::{gather, only_peers};
 use super::guard;
-use crate::identity::{Pass, Role};
+use super::query::{Params, Segment, named};
+use crate::identity::{Caller, Pass, Role};
 use crate::listener::Peer;
+use crate::wire::http::wrong;
 
 /// Readers of the stream at the same time.
 const MAX_READERS: usize = 1_000;
@@ -45,6 +49,7 @@ const SPREAD_MS: (u64, u64) = (20, 2_000);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 refusals!(EventRefusals: QuotaExceeded);
+refusals!(HistoryRefusals: InvalidMessage);
 
 /// How everything stands
 ///
@@ -57,15 +62,61 @@ pub(crate) async fn stats(State(engine): State<Engine>) -> Response {
     json(engine.board.frame().json)
 }
 
-/// The last half an hour
+/// How everything stood
 ///
-/// One point for every snapshot that the instance has seen since it started.
+/// The last half an hour, with a point for every snapshot that the instance has seen since it started; or
+/// the last 24 hours, with a point for every minute, which the store keeps.
 #[utoipa::path(
     get, path = "/api/v1/history", operation_id = "get_history", tag = "admin",
-    responses((status = 200, body = History))
+    params(("by" = Option<String>, Query, description = "`snapshot` (if absent) or `minute`")),
+    responses((status = 200, body = History), HistoryRefusals)
 )]
-pub(crate) async fn history(State(engine): State<Engine>) -> Json<History> {
-    Json(History { points: engine.board.history() })
+pub(crate) async fn history(State(engine): State<Engine>, params: Params) -> Answer<Json<History>> {
+    let by: Option<String> = params.get("by")?;
+    let snapshot_ms = engine.settings().snapshot_ms;
+    Ok(Json(match by.as_deref() {
+        None | Some("snapshot") => {
+            History { points: engine.board.history(), interval_ms: snapshot_ms }
+        }
+        Some("minute") => History { points: engine.board.day(), interval_ms: MINUTE_MS },
+        Some(_) => return Err(wrong("by", "is snapshot or minute").into()),
+    }))
+}
+
+/// What a node did by the minute
+///
+/// At most the last 24 hours, as far as living instances remember: each keeps it in memory, for fewer hours
+/// the more nodes there are beyond 694.
+#[utoipa::path(
+    get, path = "/api/v1/nodes/{id}/history", operation_id = "get_node_history", tag = "admin",
+    params(("id" = String, Path, description = "The node's id")),
+    responses((status = 200, body = NodeHistoryBody), HistoryRefusals)
+)]
+pub(crate) async fn node_history(
+    State(door): State<Door>,
+    segment: Segment,
+) -> Answer<Json<NodeHistoryBody>> {
+    let id: NodeId = named("id", segment)?;
+    let path = format!("/internal/v1/nodes/{id}/history");
+    let gathered = gather(&door, None, || door.engine.board.node_history(&id), &path).await?;
+    Ok(Json(NodeHistoryBody {
+        node_id: id.to_string(),
+        points: merged(gathered.parts.into_iter().flatten()),
+        interval_ms: MINUTE_MS,
+        silent: gathered.silent,
+    }))
+}
+
+/// `/internal/v1/nodes/{id}/history`: what this instance saw of a node, for another one.
+pub(crate) async fn node_history_of_this_one(
+    State(engine): State<Engine>,
+    headers: HeaderMap,
+    uri: Uri,
+    segment: Segment,
+) -> Answer {
+    only_peers(&engine, &headers, uri).await?;
+    let id: NodeId = named("id", segment)?;
+    Ok(Json(engine.board.node_history(&id)).into_response())
 }
 
 /// The instances
@@ -99,14 +150,19 @@ pub(crate) async fn cluster(State(engine): State<Engine>) -> Json<Cluster> {
 pub(crate) async fn events(
     State(door): State<Door>,
     Extension(peer): Extension<Peer>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     // The stream ends with the token that opened it.
     let mut pass = Pass::none(Arc::clone(&door.gate), peer.address);
     let token = guard::token(&headers).map_err(Refused)?;
-    pass.show(Role::Admin, token, door.engine.now_ms() / 1_000).map_err(Refused)?;
+    let role = caller.role().unwrap_or(Role::Admin);
+    pass.show(role, token, door.engine.now_ms() / 1_000).map_err(Refused)?;
     let Some(seat) = door.readers.seat() else {
-        let full = Refusal::new(Code::QuotaExceeded, "too many readers follow this instance");
+        let full = Refusal::new(
+            Code::QuotaExceeded,
+            "quota: too many subscribers of /api/v1/events on this instance",
+        );
         return Err(Refused(full.retry_after(RETRY_AFTER_MS)));
     };
     let (sender, receiver) = mpsc::channel(1);
@@ -209,11 +265,28 @@ impl Drop for Seat {
     }
 }
 
-/// The last half an hour.
+/// How everything stood.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct History {
     /// The oldest first.
     points: Vec<Point>,
+    /// How far apart they are.
+    #[schema(example = 5_000)]
+    interval_ms: u64,
+}
+
+/// What a node did.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NodeHistoryBody {
+    #[schema(example = "gpu-7")]
+    node_id: String,
+    /// The oldest first; the last is of the minute that has begun.
+    points: Vec<NodePoint>,
+    /// How far apart they are.
+    #[schema(example = 60_000)]
+    interval_ms: u64,
+    /// Instances that did not answer: what they saw is not in it.
+    silent: Vec<String>,
 }
 
 /// The instances.

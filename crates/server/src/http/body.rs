@@ -107,7 +107,7 @@ impl Unread {
 
     fn no_room(&self, full: Full) -> Refused {
         self.engine.metrics().limited(full.as_str());
-        let detail = format!("no room for so large a body ({})", full.as_str());
+        let detail = format!("no memory for a body of this size ({})", full.as_str());
         Refused(Refusal::new(Code::QuotaExceeded, detail).retry_after(RETRY_MS))
     }
 }

@@ -6,14 +6,15 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
-use lingua_core::JobId;
 use lingua_core::job::JobState;
 use lingua_core::outcome::Code;
-use lingua_engine::cluster::watches::Goal;
-use lingua_engine::dispatch::{Job, Submitted};
+use lingua_core::{JobId, RequestId};
+use lingua_engine::cluster::watches::is_met;
 use lingua_engine::job::Refusal;
+use lingua_engine::jobs::{Job, Submitted};
 use lingua_engine::trace::Context;
 use lingua_engine::{Engine, Readiness};
+use lingua_protocol::peer::Goal;
 use lingua_store::jobs::JobRecord;
 use tokio::time::Instant;
 
@@ -23,6 +24,7 @@ use super::guard::of_tenant;
 use crate::identity::Caller;
 use crate::wire::http::dispatch::{DispatchRequest, Dispatched, Source};
 use crate::wire::http::job::JobBody;
+use crate::wire::http::wrong;
 
 refusals!(Refusals: InvalidMessage, MessageTooLarge, InvalidLanguage, NotFound, Conflict,
     RateLimited, QuotaExceeded, JobCancelled, NoCapableNode, PreferredNodeNotCapable, AllNodesBusy, PreferredNodeBusy,
@@ -33,7 +35,10 @@ refusals!(Refusals: InvalidMessage, MessageTooLarge, InvalidLanguage, NotFound, 
 /// Answers as soon as the job is on its way to a node; with `options.wait_ms`, when it is over.
 #[utoipa::path(
     post, path = "/v1/dispatch/f2f", operation_id = "dispatch_f2f", tag = "jobs", request_body = DispatchRequest,
-    params(("traceparent" = Option<String>, Header, description = "The caller's own span, W3C Trace Context; one that is wrong counts as none")),
+    params(
+        ("traceparent" = Option<String>, Header, description = "The caller's own span, W3C Trace Context; one that is wrong counts as none"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Another name of `request_id`, with or without double quotes around it; if both are given, they are the same"),
+    ),
     responses((status = 200, body = Dispatched), Refusals)
 )]
 pub(crate) async fn f2f(
@@ -42,9 +47,9 @@ pub(crate) async fn f2f(
     body: Unread,
 ) -> Answer<Json<Dispatched>> {
     let began = Instant::now();
-    let trace = traceparent(&body.headers);
-    let request: DispatchRequest = body.json(DISPATCH_BODY_BYTES).await?;
-    let order = request.check(engine.settings())?;
+    let (trace, key) = (traceparent(&body.headers), idempotency_key(&body.headers)?);
+    let request = DispatchRequest::parse(&body.bytes(DISPATCH_BODY_BYTES).await?)?;
+    let order = request.named(key)?.check(engine.settings())?;
     if engine.readiness() == Readiness::Draining {
         return Err(refused(Code::Draining, "this instance is stopping; use another one"));
     }
@@ -66,6 +71,8 @@ pub(crate) async fn f2f(
             return elsewhere(&engine, id, record, wait).await.map(Json);
         }
     };
+    // The request's name leads to the job's, by which the logs go on.
+    tracing::debug!("job.id" = %job.id, "a job was handed in");
     let dispatched = job.dispatched().await;
     if let Some(record) = job.elsewhere() {
         return elsewhere(&engine, job.id, record, wait).await.map(Json);
@@ -82,6 +89,21 @@ fn traceparent(headers: &HeaderMap) -> Option<Context> {
     let mut said = headers.get_all("traceparent").iter();
     let only = said.next().filter(|_| said.next().is_none())?;
     Context::parse(only.to_str().ok()?.trim())
+}
+
+/// Another name of `request_id`. The draft of the header has double quotes around it, and many leave them out.
+fn idempotency_key(headers: &HeaderMap) -> Answer<Option<RequestId>> {
+    let mut said = headers.get_all("idempotency-key").iter();
+    let Some(key) = said.next() else { return Ok(None) };
+    if said.next().is_some() {
+        return Err(wrong("Idempotency-Key", "is given more than once").into());
+    }
+    let text = key.to_str().map_err(|_| wrong("Idempotency-Key", "is no plain text"))?.trim();
+    let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    match RequestId::new(quoted.unwrap_or(text)) {
+        Ok(id) => Ok(Some(id)),
+        Err(error) => Err(wrong("Idempotency-Key", error).into()),
+    }
 }
 
 async fn answer(job: &Arc<Job>, wait: Option<Duration>) -> Answer<Dispatched> {
@@ -110,7 +132,7 @@ async fn elsewhere(
 ) -> Answer<Dispatched> {
     let queue = Duration::from_millis(engine.settings().timing.queue_max_ms);
     let goal = if wait.is_some() { Goal::Over } else { Goal::Placed };
-    if !goal.is_met(&record) {
+    if !is_met(goal, &record) {
         let wait = wait.unwrap_or(queue).max(queue);
         record = match engine.job_reaches(id, record.session.tenant(), goal, wait).await? {
             Some(record) => record,

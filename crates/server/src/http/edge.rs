@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
+use tracing::Instrument;
 
 use super::error::Refused;
 use super::nodes::FROM_SCHEDULER;
-use crate::identity::Gate;
+use super::request_id::{RequestId, X_REQUEST_ID};
+use super::{accept, compress, cors};
+use crate::identity::{Gate, other_site};
+use crate::wire::http::{ErrorBody, Form};
 
 /// For as long browsers use TLS without asking again: a year, as is usual.
 const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
@@ -36,14 +40,99 @@ impl Edge {
     }
 }
 
-/// Refuses requests for other hosts, and completes the headers of every answer.
+/// Names the request, refuses what is for other hosts or from pages of other sites, and completes every answer.
 pub(super) async fn edge(State(edge): State<Edge>, request: Request, next: Next) -> Response {
-    let mut answer = match edge.may_enter(&request) {
-        Ok(()) => next.run(request).await,
-        Err(refusal) => Refused(refusal).into_response(),
+    let asked = Asked::of(&edge.gate, &request);
+    // Of the highest level, so that it is there whatever is logged.
+    let span = tracing::error_span!("request", "request.id" = asked.id.as_str());
+    let answered = async {
+        let answer = edge.answer(&asked, request, next).await;
+        let (path, status) = (asked.path(), answer.status().as_u16());
+        tracing::debug!(method = %asked.method, path, status, "a request was answered");
+        answer
     };
+    let mut answer = asked.rendered(answered.instrument(span).await);
+    if asked.takes_gzip && compress::may_be(asked.path()) {
+        answer = compress::compressed(answer).await;
+    }
+    asked.complete(answer.headers_mut());
     complete(answer.headers_mut(), edge.tls);
     answer
+}
+
+impl Edge {
+    async fn answer(&self, asked: &Asked, request: Request, next: Next) -> Response {
+        if let Err(refusal) = self.may_enter(&request) {
+            return Refused(refusal).into_response();
+        }
+        if !cors::is_preflight(request.method(), request.headers()) {
+            return next.run(request).await;
+        }
+        match &asked.origin {
+            Some(_) => match cors::preflight(asked.path()) {
+                Some(answer) => answer,
+                None => next.run(request).await,
+            },
+            None => Refused(other_site()).into_response(),
+        }
+    }
+}
+
+/// What the edge has to know of a request when it is answered.
+struct Asked {
+    id: RequestId,
+    method: Method,
+    route: Option<MatchedPath>,
+    form: Form,
+    takes_gzip: bool,
+    /// Of a page that may read the answer.
+    origin: Option<HeaderValue>,
+    /// The answer may be another one for another page.
+    by_origin: bool,
+}
+
+impl Asked {
+    fn of(gate: &Gate, request: &Request) -> Self {
+        let headers = request.headers();
+        Asked {
+            id: RequestId::of(headers),
+            method: request.method().clone(),
+            route: request.extensions().get::<MatchedPath>().cloned(),
+            form: if accept::wants_problem(headers) { Form::Problem } else { Form::Plain },
+            takes_gzip: accept::takes_gzip(headers),
+            origin: gate.may_be_read_by(headers),
+            by_origin: gate.has_origins(),
+        }
+    }
+
+    /// By its route: what callers put into it stays out.
+    fn path(&self) -> &str {
+        self.route.as_ref().map_or("", MatchedPath::as_str)
+    }
+
+    /// A refusal in the form that the caller asked for, with the name of its request.
+    fn rendered(&self, mut answer: Response) -> Response {
+        let Some(mut body) = answer.extensions_mut().remove::<ErrorBody>() else { return answer };
+        body.x_request_id = Some(self.id.as_str().to_owned());
+        let (kind, text) = body.written(answer.status().as_u16(), self.form);
+        *answer.body_mut() = text.into();
+        answer.headers_mut().remove(header::CONTENT_LENGTH);
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        answer
+    }
+
+    fn complete(&self, headers: &mut HeaderMap) {
+        headers.insert(X_REQUEST_ID, self.id.header());
+        if compress::may_be(self.path()) {
+            headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+        }
+        if self.by_origin {
+            headers.append(header::VARY, HeaderValue::from_static("origin"));
+        }
+        if let Some(origin) = &self.origin {
+            cors::allow(headers, origin.clone());
+        }
+    }
 }
 
 fn complete(headers: &mut HeaderMap, tls: bool) {
@@ -51,9 +140,10 @@ fn complete(headers: &mut HeaderMap, tls: bool) {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HSTS);
     }
     // It says how things stand at this moment, and to this caller.
-    let is_json = headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|kind| {
+        let known = [&b"application/json"[..], b"application/problem+json"];
+        known.iter().any(|json| kind.as_bytes().starts_with(json))
+    });
     if is_json && !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, NO_STORE);
     }

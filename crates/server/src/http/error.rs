@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use lingua_core::outcome::Code;
@@ -11,7 +10,7 @@ use serde_json::json;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Described, ResponseBuilder};
 
 use crate::audit;
-use crate::wire::http::ErrorBody;
+use crate::wire::http::{ErrorBody, Form};
 
 /// A refusal on its way to the caller.
 #[derive(Debug)]
@@ -40,9 +39,14 @@ impl IntoResponse for Refused {
             error: refusal.code_text().to_owned(),
             retry_after_ms: refusal.retry_after_ms,
             legacy_code: refusal.code.legacy_code(),
+            reason: refusal.reason,
+            x_request_id: None,
             detail: refusal.detail,
         };
-        let mut answer = (status, Json(body)).into_response();
+        let (kind, text) = body.written(status.as_u16(), Form::Plain);
+        let mut answer = (status, [(header::CONTENT_TYPE, kind)], text).into_response();
+        // The edge writes it again, with the name of the request and in the form that was asked for.
+        answer.extensions_mut().insert(body);
         if let Some(reason) = turned {
             answer.extensions_mut().insert(Turned(reason));
         }
@@ -64,11 +68,11 @@ pub(crate) async fn not_found(uri: Uri) -> Refused {
     refused(Code::NotFound, format!("there is nothing at {path}"))
 }
 
-pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Response {
-    let detail = format!("{} does not take {method}", uri.path());
-    let mut answer = refused(Code::UnsupportedMessage, detail).into_response();
-    *answer.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-    answer
+pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> Refused {
+    let [path, method] =
+        [uri.path(), method.as_str()].map(|text| -> String { text.chars().take(256).collect() });
+    let detail = format!("{path} does not take {method}; the header Allow has what it takes");
+    refused(Code::MethodNotAllowed, detail)
 }
 
 /// The refusals of a call, as the description of the door has them: one answer for each status, with
@@ -84,9 +88,12 @@ pub(crate) fn described(codes: &[Code]) -> BTreeMap<String, RefOr<Described>> {
             .schema(Some(Ref::from_schema_name("ErrorBody")))
             .example(Some(example))
             .build();
+        let problem =
+            ContentBuilder::new().schema(Some(Ref::from_schema_name("ProblemBody"))).build();
         let answer = ResponseBuilder::new()
             .description(codes.join(", "))
             .content("application/json", body)
+            .content("application/problem+json", problem)
             .build();
         (status.to_string(), RefOr::T(answer))
     });

@@ -12,6 +12,7 @@ use lingua_engine::job::Refusal;
 use tokio::time::Instant;
 
 use super::error::{Refused, Turned, refused};
+use super::query;
 use crate::audit::{Actor, Call};
 use crate::identity::{Caller, Gate, Role};
 use crate::listener::Peer;
@@ -33,7 +34,7 @@ pub(crate) enum Who {
 impl Who {
     /// Whether it belongs to the administrators' listener, if there is one.
     pub(crate) fn is_admin(self) -> bool {
-        matches!(self, Who::These([Role::Admin]))
+        matches!(self, Who::These(roles) if roles.iter().all(|role| role.is_operators()))
     }
 }
 
@@ -88,7 +89,10 @@ impl Guard {
             }
             Who::These(roles) => match self.caller(request.headers(), certified, roles) {
                 Ok(caller) => {
-                    if let Err(refusal) = self.may_call(&caller, peer) {
+                    let called = self
+                        .may_call(&caller, peer)
+                        .and_then(|()| query::known(request.method(), self.path, request.uri()));
+                    if let Err(refusal) = called {
                         return (caller, Refused(refusal).into_response());
                     }
                     self.gate.audit().used(&caller, call);
@@ -148,12 +152,28 @@ impl Guard {
         };
         match &caller {
             Caller::Known(known) if !roles.contains(&known.role) => {
-                let words: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
-                let detail = format!("this is for tokens of the role {}", words.join(" or "));
-                Err(Refusal::new(Code::Forbidden, detail).because("other_role"))
+                Err(other_role(roles, known.role))
             }
             _ => Ok(caller),
         }
+    }
+}
+
+/// A good token of a role that may not do this.
+pub(crate) fn other_role(wanted: &[Role], shown: Role) -> Refusal {
+    let (wanted, shown) = (listed(wanted), shown.as_str());
+    let detail =
+        format!("this is for tokens of the role {wanted}; the role of this one is {shown}");
+    Refusal::new(Code::Forbidden, detail).because("other_role")
+}
+
+/// Roles in a sentence: `session, admin or viewer`.
+pub(crate) fn listed(roles: &[Role]) -> String {
+    let words: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
+    match words.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
     }
 }
 

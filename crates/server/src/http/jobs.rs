@@ -2,26 +2,25 @@
 
 use std::time::Duration;
 
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::header;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
-use bytes::Bytes;
 use lingua_core::outcome::Code;
 use lingua_core::{JobId, TenantId};
 use lingua_engine::Engine;
-use lingua_engine::cluster::watches::Goal;
 use lingua_engine::job::Refusal;
 use lingua_engine::nodes::Heard;
+use lingua_protocol::peer::Goal;
 use lingua_store::jobs::JobRecord;
 
 use super::Door;
 use super::body::{NODE_BODY_BYTES, Unread};
-use super::error::{Answer, Refused, not_found, refusals, refused};
+use super::error::{Answer, Refused, refusals, refused};
 use super::query::{Params, Segment, named};
 use crate::audit::Actor;
 use crate::identity::Caller;
-use crate::peers::ask::is_a_question;
 use crate::wire::http::job::{Cancelled, JobBody};
 use crate::wire::http::word::{AckRequest, DoneRequest, FailRequest, Said};
 use crate::wire::http::{DONE, Done};
@@ -37,7 +36,7 @@ refusals!(WordRefusals: InvalidMessage, MessageTooLarge, QuotaExceeded, Forbidde
 /// Ask how a job stands
 ///
 /// The result of a job is kept for a while by the instance that looked after it; another instance
-/// knows its state, and if it is told to, asks that one for its attempts.
+/// knows its state, and with `attempts` asks that one for its attempts.
 #[utoipa::path(
     get, path = "/v1/job/{job_id}", operation_id = "get_job", tag = "jobs",
     params(
@@ -57,7 +56,7 @@ pub(crate) async fn view(
 ) -> Answer {
     let engine = &door.engine;
     let id: JobId = named("job_id", segment)?;
-    let (wait, attempts) = (params.wait()?, params.get("attempts")?.unwrap_or(false));
+    let (wait, attempts) = (params.wait()?, params.flag("attempts")?.unwrap_or(false));
     if let Some(job) = engine.jobs.job(&id).filter(|job| caller.may_see(job.session.tenant())) {
         let view = job.ended_within(wait).await;
         if view.elsewhere.is_none() {
@@ -76,42 +75,30 @@ pub(crate) async fn view(
         };
     }
     let tenant = record.session.tenant();
-    let told = if attempts { elsewhere(&door, &id, tenant).await } else { None };
-    Ok(match told {
-        Some(told) => ([(header::CONTENT_TYPE, "application/json")], told).into_response(),
+    let answer = if attempts { ask_others(&door, &id, tenant).await } else { None };
+    Ok(match answer {
+        Some(answer) => ([(header::CONTENT_TYPE, "application/json")], answer).into_response(),
         None => Json(JobBody::of_record(id, &record)).into_response(),
     })
 }
 
 /// What the instance that looks after a job says of it, as it came; `None` if none does any more.
-async fn elsewhere(door: &Door, id: &JobId, tenant: &TenantId) -> Option<Bytes> {
+async fn ask_others(door: &Door, id: &JobId, tenant: &TenantId) -> Option<Bytes> {
     let path = format!("/internal/v1/jobs/{id}?tenant={tenant}");
     let answers = door.ask.others(&door.engine, None, &path).await;
     answers.into_iter().find_map(|answered| answered.said.ok().flatten())
 }
 
-/// `/internal/v1/jobs/{job_id}`: how a job of this instance stands, for another one. Its result
-/// stays here: it may be large, and is for who handed the job in.
-pub(crate) async fn of_this_one(
-    State(engine): State<Engine>,
-    headers: HeaderMap,
-    uri: Uri,
-    segment: Segment,
-    params: Params,
-) -> Answer {
-    if !is_a_question(&engine, &headers, &uri) {
-        return Err(not_found(uri).await);
-    }
-    let id: JobId = named("job_id", segment)?;
-    let tenant: Option<TenantId> = params.get("tenant")?;
-    let job = engine.jobs.job(&id).filter(|job| tenant.as_ref() == Some(job.session.tenant()));
-    let Some(job) = job else { return Ok(StatusCode::NO_CONTENT.into_response()) };
+/// A job of this instance, for a caller of this tenant on another one. Its result stays here: it may be
+/// large, and is for who handed the job in.
+pub(super) async fn for_another(engine: &Engine, id: JobId, tenant: &TenantId) -> Option<JobBody> {
+    let job = engine.jobs.job(&id).filter(|job| tenant == job.session.tenant())?;
     let view = job.ended_within(Duration::ZERO).await;
     if view.elsewhere.is_some() {
-        return Ok(StatusCode::NO_CONTENT.into_response());
+        return None;
     }
     let body = JobBody::of(id, job.session.session().as_str(), view);
-    Ok(Json(body.for_another(engine.instance().id.as_str())).into_response())
+    Some(body.for_another(engine.instance().id.as_str()))
 }
 
 /// Give a job up
@@ -147,7 +134,7 @@ async fn give_up(engine: &Engine, caller: &Caller, id: JobId) -> Answer<Json<Can
     }
     let record = known(engine, caller, &id).await?;
     if !record.state.is_terminal() {
-        let other = "another instance looks after this job; cancel it there";
+        let other = "another instance runs this job; cancel it there";
         return Err(refused(Code::Conflict, other));
     }
     Ok(Json(Cancelled { ok: true, state: record.state.as_str() }))

@@ -18,6 +18,7 @@ use lingua_core::outcome::Code;
 use lingua_core::time::millis;
 use lingua_engine::nodes::Register;
 use lingua_engine::{Readiness, tasks};
+use lingua_protocol::node::capability::Abilities;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -28,7 +29,6 @@ use super::error::{Answer, method_not_allowed, refusals, refused};
 use super::query::{Params, Segment, named};
 use crate::identity::Caller;
 use crate::listener::Peer;
-use crate::wire::capability::Abilities;
 use crate::wire::http::node::{NodeReport, Registered};
 use crate::wire::http::{DONE, Done};
 use table::{HttpNode, SUPPORTS};
@@ -166,7 +166,8 @@ pub(crate) async fn next(
 ) -> Answer {
     if method == Method::HEAD {
         // It would take a job and throw it away.
-        return Ok(method_not_allowed(method, uri).await);
+        let refused = method_not_allowed(method, uri).await;
+        return Ok(([(header::ALLOW, "GET")], refused).into_response());
     }
     let id: NodeId = named("id", segment)?;
     caller.is_node(id.as_str())?;

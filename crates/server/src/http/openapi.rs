@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{
-    admin, asyncapi, audio, board, dispatch, explain, health, jobs, languages, metrics, nodes,
-    owner, revocations, sessions,
+    admin, all_jobs, asyncapi, audio, board, dispatch, explain, health, jobs, languages, metrics,
+    nodes, owner, revocations, sessions,
 };
-use crate::wire::http::ErrorBody;
+use crate::wire::http::{ErrorBody, ProblemBody};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -37,11 +37,12 @@ use crate::wire::http::ErrorBody;
         nodes::register, nodes::heartbeat, nodes::next, owner::view, jobs::ack, jobs::done, jobs::fail,
         admin::nodes, admin::node, admin::pools, explain::explain,
         admin::drain, admin::resume, admin::block, revocations::revoke, revocations::list,
-        board::stats, board::history, board::cluster, sessions::sessions, board::events,
+        board::stats, board::history, board::cluster, board::node_history, all_jobs::jobs, all_jobs::job, all_jobs::cancel,
+        sessions::sessions, sessions::session, sessions::disconnect, board::events,
         health::health, health::ready, metrics::metrics, openapi,
         asyncapi::asyncapi,
     ),
-    components(schemas(ErrorBody)),
+    components(schemas(ErrorBody, ProblemBody)),
 )]
 struct Description;
 
@@ -69,17 +70,26 @@ fn add_guards(described: &mut Value) {
         let mut codes = vec![Code::MisdirectedRequest];
         if who != "everybody" {
             call["security"] = json!([{ "token": [] }, {}]);
-            codes.extend([Code::Unauthorized, Code::Forbidden]);
+            let guards =
+                [Code::InvalidMessage, Code::Unauthorized, Code::Forbidden, Code::RateLimited];
+            codes.extend(guards);
         }
         for code in codes {
             let answer = &mut call["responses"][code.http_status().to_string()];
             // The call may have other reasons for the same status.
-            let others = answer["description"].as_str().filter(|codes| *codes != code.as_str());
-            let others = others.map(|codes| format!("{codes}, ")).unwrap_or_default();
+            let mut all: Vec<&str> = answer["description"]
+                .as_str()
+                .map(|codes| codes.split(", ").collect())
+                .unwrap_or_default();
+            if !all.contains(&code.as_str()) {
+                all.push(code.as_str());
+            }
             *answer = json!({
-                "description": format!("{others}{}", code.as_str()),
+                "description": all.join(", "),
                 "content": { "application/json": {
                     "schema": { "$ref": "#/components/schemas/ErrorBody" }
+                }, "application/problem+json": {
+                    "schema": { "$ref": "#/components/schemas/ProblemBody" }
                 } }
             });
         }
@@ -162,7 +172,8 @@ mod tests {
     #[test]
     fn the_parameters_of_a_call_are_known() {
         let names = parameters("GET", "/api/v1/nodes").unwrap();
-        assert_eq!(names.iter().map(String::as_str).collect::<Vec<_>>(), ["after", "limit"]);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        assert_eq!(names, ["after", "instance", "limit", "src", "state", "tgt"]);
         assert!(parameters("GET", "/api/v1/nodes/{id}").is_none_or(BTreeSet::is_empty));
         assert_eq!(parameters("GET", "/internal/v1/sessions"), None);
     }

@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::{Extension, State};
 use lingua_core::outcome::Code;
-use lingua_engine::job::Refusal;
-use lingua_store::once::Name;
+use lingua_engine::job::store_down;
+use lingua_store::rates::Name;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -27,7 +27,7 @@ pub(crate) struct Revocation {
     /// The token's own name.
     #[schema(example = "6f0c1e22a4b94d0f8c5d7a1b2e3f4a5b")]
     jti: Option<String>,
-    /// `session`, `node` or `admin`, with `subject`.
+    /// `session`, `node`, `admin`, `viewer` or `metrics`, with `subject`.
     #[schema(value_type = Option<String>, example = "node")]
     role: Option<Role>,
     /// Whose tokens.
@@ -63,7 +63,7 @@ pub(crate) async fn revoke(
             door.gate.mark_of_subject(role, &subject, now_s)
         }
         _ => {
-            let wrong = "say jti, or role and subject; names are 1 to 64 letters, digits and ._@-";
+            let wrong = "send jti, or role and subject; names are 1 to 64 letters, digits and ._@-";
             return Err(invalid(wrong).into());
         }
     };
@@ -74,16 +74,14 @@ pub(crate) async fn revoke(
 }
 
 async fn revoke_all(door: &Door, mark: &Name, now_s: u64) -> Answer<Json<Done>> {
-    let once = &door.engine.store().once;
-    let marked = once
-        .mark(mark, door.gate.revoked_for())
-        .await
-        .map_err(|error| Refusal::store_down(&error))?;
+    let revocations = &door.engine.store().revocations;
+    let marked =
+        revocations.add(mark, door.gate.revoked_for()).await.map_err(|error| store_down(&error))?;
     if !marked {
-        let full = "as many are revoked as can be; change the key instead";
+        let full = "the revocation list is full; change the key instead";
         return Err(refused(Code::QuotaExceeded, full));
     }
-    let marks = once.marks().await.map_err(|error| Refusal::store_down(&error))?;
+    let marks = revocations.list().await.map_err(|error| store_down(&error))?;
     // What the store lost it is told by whoever follows the list.
     door.gate.follow(&marks, now_s);
     tracing::info!(mark = mark.as_str(), "revoked");
@@ -96,8 +94,8 @@ async fn revoke_all(door: &Door, mark: &Name, now_s: u64) -> Answer<Json<Done>> 
     responses((status = 200, body = Revocations), Refusals)
 )]
 pub(crate) async fn list(State(door): State<Door>) -> Answer<Json<Revocations>> {
-    let marks = door.engine.store().once.marks().await;
-    let marks = marks.map_err(|error| Refused(Refusal::store_down(&error)))?;
+    let marks = door.engine.store().revocations.list().await;
+    let marks = marks.map_err(|error| Refused(store_down(&error)))?;
     let mut revoked: Vec<String> = of_tokens(&marks).map(|mark| mark.as_str().to_owned()).collect();
     revoked.sort_unstable();
     Ok(Json(Revocations { revoked }))

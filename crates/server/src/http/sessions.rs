@@ -1,28 +1,27 @@
 //! Who speaks, on all instances.
 
-use std::sync::Arc;
-
-use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
+use axum::{Extension, Json};
 use lingua_core::outcome::Code;
-use lingua_core::{InstanceId, SessionId};
+use lingua_core::session::Routes;
+use lingua_core::{InstanceId, Lang, SessionId, TenantId};
 use lingua_engine::Engine;
-use lingua_engine::sessions::Handle;
+use lingua_engine::sessions::SessionHandle;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Door;
-use super::error::{Answer, not_found, refusals, refused};
-use super::query::Params;
-use crate::peers::ask::is_a_question;
-use crate::wire::http::within;
-
-/// Sessions in one answer, unless more are asked for, and at most.
-const SESSIONS: (u64, u64) = (100, 1_000);
+use super::error::{Answer, refusals, refused};
+use super::everywhere::{gather, only_peers, query};
+use super::paging::{self, Page};
+use super::query::{Params, Segment, named};
+use crate::audit::Actor;
+use crate::wire::http::{DONE, Done, within, wrong};
 
 refusals!(SessionRefusals: InvalidMessage, NotFound);
+refusals!(OneRefusals: InvalidMessage, NotFound, Conflict);
 
 /// List the sessions of all instances
 ///
@@ -34,6 +33,10 @@ refusals!(SessionRefusals: InvalidMessage, NotFound);
         ("limit" = Option<u64>, Query, minimum = 1, maximum = 1_000, description = "At most so many; 100 if absent"),
         ("after" = Option<String>, Query, description = "Only sessions behind this one, by name"),
         ("instance" = Option<String>, Query, description = "Only those of this instance"),
+        ("tenant" = Option<String>, Query, description = "Only those of this tenant"),
+        ("connected" = Option<bool>, Query, description = "True: only those whose client is there; false: only the others"),
+        ("src" = Option<String>, Query, description = "Only those in which this language may be spoken"),
+        ("tgt" = Option<String>, Query, description = "Only those that are translated into this language; with `src`, in this direction"),
     ),
     responses((status = 200, body = SessionsBody), SessionRefusals)
 )]
@@ -41,42 +44,19 @@ pub(crate) async fn sessions(
     State(door): State<Door>,
     params: Params,
 ) -> Answer<Json<SessionsBody>> {
-    let (usual, most) = SESSIONS;
-    let limit = within("limit", params.get("limit")?.unwrap_or(usual), 1..=most)?;
-    let limit = usize::try_from(limit).expect("at most 1000");
-    let after: Option<SessionId> = params.get("after")?;
+    let page: Page<SessionId> = Page::asked(&params)?;
+    let filter = SessionFilter::asked(&params)?;
     let only: Option<InstanceId> = params.get("instance")?;
-    let engine = &door.engine;
-    let me = &engine.instance().id;
-    let known = |id: &InstanceId| id == me || engine.peers().iter().any(|(peer, _)| peer.id == *id);
-    if only.as_ref().is_some_and(|only| !known(only)) {
-        return Err(refused(Code::NotFound, "there is no such instance"));
-    }
-
     // One more than wanted of each is enough to know those that come first of all.
-    let mut body = SessionsBody { instance: me.to_string(), ..SessionsBody::default() };
-    if only.as_ref().is_none_or(|only| only == me) {
-        body.add(here(engine, after.as_ref(), limit + 1), limit + 1);
+    let path = filter.question(page.after.as_ref(), page.fetch());
+    let here = || here(&door.engine, page.after.as_ref(), page.fetch(), &filter);
+    let gathered = gather(&door, only.as_ref(), here, &path).await?;
+    let instance = door.engine.instance().id.to_string();
+    let mut body = SessionsBody { instance, silent: gathered.silent, ..SessionsBody::default() };
+    for part in gathered.parts {
+        body.add(part, page.fetch());
     }
-    if only.as_ref() != Some(me) {
-        let path = match &after {
-            Some(after) => format!("/internal/v1/sessions?limit={}&after={after}", limit + 1),
-            None => format!("/internal/v1/sessions?limit={}", limit + 1),
-        };
-        let only = only.as_ref().map(InstanceId::as_str);
-        for answered in door.ask.others(engine, only, &path).await {
-            let said = answered.said.ok().flatten();
-            match said.and_then(|said| serde_json::from_slice::<Part>(&said).ok()) {
-                Some(part) => body.add(part, limit + 1),
-                None => body.silent.push(answered.instance),
-            }
-        }
-    }
-    body.silent.sort_unstable();
-    if body.sessions.len() > limit {
-        body.sessions.truncate(limit);
-        body.next = body.sessions.last().map(|last| last.session_id.clone());
-    }
+    body.next = page.cut(&mut body.sessions, |last| last.session_id.clone());
     Ok(Json(body))
 }
 
@@ -87,27 +67,205 @@ pub(crate) async fn of_this_one(
     uri: Uri,
     params: Params,
 ) -> Answer {
-    if !is_a_question(&engine, &headers, &uri) {
-        return Err(not_found(uri).await);
-    }
-    let limit = within("limit", params.get("limit")?.unwrap_or(1), 1..=SESSIONS.1 + 1)?;
+    only_peers(&engine, &headers, uri).await?;
+    let limit = within("limit", params.number("limit")?.unwrap_or(1), 1..=paging::MOST + 1)?;
     let after: Option<SessionId> = params.get("after")?;
     let limit = usize::try_from(limit).expect("at most 1001");
-    Ok(Json(here(&engine, after.as_ref(), limit)).into_response())
+    let filter = SessionFilter::asked(&params)?;
+    Ok(Json(here(&engine, after.as_ref(), limit, &filter)).into_response())
 }
 
-fn here(engine: &Engine, after: Option<&SessionId>, limit: usize) -> Part {
-    let (page, total) = engine.sessions.page(after, limit);
-    let body = |handle: &Arc<Handle>| SessionBody {
+fn here(engine: &Engine, after: Option<&SessionId>, limit: usize, filter: &SessionFilter) -> Part {
+    let wanted = |handle: &SessionHandle| {
+        filter.takes(handle.key.tenant(), handle.is_connected(), handle.routes())
+    };
+    let (page, total) = engine.sessions.page(after, limit, wanted);
+    Part { sessions: page.iter().map(|handle| body(engine, handle)).collect(), total }
+}
+
+fn body(engine: &Engine, handle: &SessionHandle) -> SessionBody {
+    SessionBody {
         session_id: handle.key.session().to_string(),
         instance: engine.instance().id.to_string(),
         tenant: handle.key.tenant().to_string(),
-        direction: handle.route.to_string(),
+        direction: directions(handle.routes()),
         connected: handle.is_connected(),
         utterances: handle.utterances(),
         since_ms: handle.since_ms,
+    }
+}
+
+/// Each direction, with a comma in between.
+fn directions(routes: &Routes) -> String {
+    routes.iter().map(|(_, route)| route.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Look at one session
+///
+/// On whichever instance it is. Its jobs are those of the list of jobs with this `session`.
+#[utoipa::path(
+    get, path = "/api/v1/sessions/{id}", operation_id = "get_session", tag = "admin",
+    params(
+        ("id" = String, Path, description = "The session's id"),
+        ("tenant" = Option<String>, Query, description = "Whose it is; needed if sessions of two tenants have this id"),
+    ),
+    responses((status = 200, body = SessionBody), OneRefusals)
+)]
+pub(crate) async fn session(
+    State(door): State<Door>,
+    segment: Segment,
+    params: Params,
+) -> Answer<Json<SessionBody>> {
+    Ok(Json(find(&door, &named("id", segment)?, params.get("tenant")?).await?))
+}
+
+/// The one session of this name.
+async fn find(door: &Door, id: &SessionId, tenant: Option<TenantId>) -> Answer<SessionBody> {
+    let named = [("tenant", tenant.as_ref().map(ToString::to_string))];
+    let path = query(&format!("/internal/v1/sessions/{id}"), &named);
+    let here = || named_here(&door.engine, id, tenant.as_ref());
+    let gathered = gather(door, None, here, &path).await?;
+    let mut found: Vec<SessionBody> =
+        gathered.parts.into_iter().flat_map(|part| part.sessions).collect();
+    if found.iter().any(|one| one.tenant != found[0].tenant) {
+        let several = "sessions of several tenants have this id; say which by tenant";
+        return Err(refused(Code::Conflict, several));
+    }
+    // One that moves is with two instances for a moment; the later one has it.
+    found.sort_unstable_by_key(|one| one.since_ms);
+    found.pop().ok_or_else(|| refused(Code::NotFound, "no session of this id is open"))
+}
+
+fn named_here(engine: &Engine, id: &SessionId, tenant: Option<&TenantId>) -> Part {
+    let found = engine.sessions.named(id, tenant);
+    Part { total: found.len(), sessions: found.iter().map(|one| body(engine, one)).collect() }
+}
+
+/// `/internal/v1/sessions/{id}`: those of this name on this instance, for another one.
+pub(crate) async fn one_of_this_one(
+    State(engine): State<Engine>,
+    headers: HeaderMap,
+    uri: Uri,
+    segment: Segment,
+    params: Params,
+) -> Answer {
+    only_peers(&engine, &headers, uri).await?;
+    let (id, tenant): (SessionId, Option<TenantId>) =
+        (named("id", segment)?, params.get("tenant")?);
+    Ok(Json(named_here(&engine, &id, tenant.as_ref())).into_response())
+}
+
+/// Disconnect a session
+///
+/// Its open jobs are cancelled, its client is told not to come back (1008), and nothing of it is kept.
+#[utoipa::path(
+    post, path = "/api/v1/sessions/{id}/disconnect", operation_id = "disconnect_session", tag = "admin",
+    params(
+        ("id" = String, Path, description = "The session's id"),
+        ("tenant" = Option<String>, Query, description = "Whose it is; needed if sessions of two tenants have this id"),
+    ),
+    responses((status = 200, body = Done), OneRefusals)
+)]
+pub(crate) async fn disconnect(
+    State(door): State<Door>,
+    Extension(actor): Extension<Actor>,
+    segment: Segment,
+    params: Params,
+) -> Answer<Json<Done>> {
+    let id: SessionId = named("id", segment)?;
+    let ended = disconnect_anywhere(&door, &id, params.get("tenant")?).await;
+    actor.did("session.disconnect", id.as_str(), &ended);
+    ended.map(|()| Json(DONE))
+}
+
+async fn disconnect_anywhere(door: &Door, id: &SessionId, tenant: Option<TenantId>) -> Answer<()> {
+    let engine = &door.engine;
+    let found = find(door, id, tenant).await?;
+    let tenant: TenantId = found.tenant.parse().map_err(|error| wrong("tenant", error))?;
+    let mut ended = disconnect_here(engine, id, &tenant).await;
+    if found.instance != engine.instance().id.as_str() {
+        let path = format!("/internal/v1/sessions/{id}/disconnect?tenant={tenant}");
+        let answers = door.ask.order(engine, &path).await;
+        ended |= answers.into_iter().any(|one| matches!(one.said, Ok(Some(_))));
+    }
+    match ended {
+        true => Ok(()),
+        false => Err(refused(Code::NotFound, "no session of this id is open")),
+    }
+}
+
+async fn disconnect_here(engine: &Engine, id: &SessionId, tenant: &TenantId) -> bool {
+    let mut ended = false;
+    for handle in engine.sessions.named(id, Some(tenant)) {
+        ended |= handle.disconnect().await;
+    }
+    ended
+}
+
+/// `/internal/v1/sessions/{id}/disconnect`: ends one of this instance, for another one.
+pub(crate) async fn disconnect_of_this_one(
+    State(engine): State<Engine>,
+    headers: HeaderMap,
+    uri: Uri,
+    segment: Segment,
+    params: Params,
+) -> Answer {
+    only_peers(&engine, &headers, uri).await?;
+    let id: SessionId = named("id", segment)?;
+    let tenant: Option<TenantId> = params.get("tenant")?;
+    let ended = match tenant {
+        Some(tenant) => disconnect_here(&engine, &id, &tenant).await,
+        None => false,
     };
-    Part { sessions: page.iter().map(body).collect(), total }
+    Ok(match ended {
+        true => Json(DONE).into_response(),
+        false => StatusCode::NO_CONTENT.into_response(),
+    })
+}
+
+/// Which sessions are wanted: those that fit everything that is named.
+#[derive(Default)]
+struct SessionFilter {
+    tenant: Option<TenantId>,
+    connected: Option<bool>,
+    src: Option<Lang>,
+    tgt: Option<Lang>,
+}
+
+impl SessionFilter {
+    fn asked(params: &Params) -> Answer<Self> {
+        Ok(SessionFilter {
+            tenant: params.get("tenant")?,
+            connected: params.flag("connected")?,
+            src: params.get("src")?,
+            tgt: params.get("tgt")?,
+        })
+    }
+
+    fn takes(&self, tenant: &TenantId, connected: bool, routes: &Routes) -> bool {
+        let fits = |(src, tgt)| {
+            self.src.is_none_or(|wanted| wanted == src)
+                && self.tgt.is_none_or(|wanted| wanted == tgt)
+        };
+        self.tenant.as_ref().is_none_or(|wanted| wanted == tenant)
+            && self.connected.is_none_or(|wanted| wanted == connected)
+            && routes.iter().any(|(_, route)| route.directions().any(fits))
+    }
+
+    /// The same for another instance.
+    fn question(&self, after: Option<&SessionId>, limit: usize) -> String {
+        query(
+            "/internal/v1/sessions",
+            &[
+                ("limit", Some(limit.to_string())),
+                ("after", after.map(ToString::to_string)),
+                ("tenant", self.tenant.as_ref().map(ToString::to_string)),
+                ("connected", self.connected.map(|connected| connected.to_string())),
+                ("src", self.src.map(|lang| lang.to_string())),
+                ("tgt", self.tgt.map(|lang| lang.to_string())),
+            ],
+        )
+    }
 }
 
 /// What one instance says of its sessions.
@@ -158,7 +316,7 @@ pub(crate) struct SessionBody {
     /// Whose it is.
     #[schema(example = "default")]
     tenant: String,
-    /// `src->tgt`, or `a<->b` if either may be spoken.
+    /// `src->tgt`, or `a<->b` if either may be spoken; several with a comma in between.
     #[schema(example = "en->zh")]
     direction: String,
     /// Its client is there.
@@ -171,6 +329,8 @@ pub(crate) struct SessionBody {
 
 #[cfg(test)]
 mod tests {
+    use lingua_core::eligibility::Route;
+
     use super::*;
 
     fn part(instance: &str, names: &[&str], total: usize) -> Part {
@@ -184,6 +344,42 @@ mod tests {
             since_ms: 0,
         };
         Part { sessions: names.iter().map(session).collect(), total }
+    }
+
+    #[test]
+    fn sessions_are_chosen_by_tenant_presence_and_direction() {
+        let [acme, other] = ["acme", "other"].map(|name| TenantId::new(name).unwrap());
+        let [en, zh, de] = ["en", "zh", "de"].map(|tag| Lang::new(tag).unwrap());
+        let takes = |filter: SessionFilter, route| filter.takes(&acme, true, &Routes::one(route));
+        let (one_way, two_way) = (Route::Directed(en, zh), Route::Either(de, en));
+        let all = SessionFilter::default;
+        assert!(takes(all(), one_way) && takes(all(), two_way));
+        assert!(!takes(SessionFilter { tenant: Some(other), ..all() }, one_way));
+        assert!(!takes(SessionFilter { connected: Some(false), ..all() }, one_way));
+        assert!(takes(SessionFilter { connected: Some(true), ..all() }, one_way));
+        let pair = |src, tgt| SessionFilter { src, tgt, ..all() };
+        assert!(takes(pair(Some(en), Some(de)), two_way), "either may be spoken");
+        assert!(!takes(pair(Some(zh), Some(en)), one_way), "it goes one way");
+        assert!(takes(pair(None, Some(zh)), one_way) && !takes(pair(None, Some(en)), one_way));
+        let several = Routes::new([one_way, Route::Directed(en, de)]).unwrap();
+        assert!(pair(None, Some(de)).takes(&acme, true, &several), "one of several targets");
+        assert_eq!(directions(&several), "en->zh, en->de");
+    }
+
+    #[test]
+    fn another_instance_is_asked_for_the_same_sessions() {
+        let filter = SessionFilter {
+            tenant: TenantId::new("acme").ok(),
+            connected: Some(false),
+            src: Lang::new("zh-Hant").ok(),
+            tgt: None,
+        };
+        let after = SessionId::new("s-1").unwrap();
+        let asked = filter.question(Some(&after), 11);
+        let wanted = "limit=11&after=s-1&tenant=acme&connected=false&src=zh-Hant";
+        assert_eq!(asked, format!("/internal/v1/sessions?{wanted}"));
+        let plain = SessionFilter::default().question(None, 2);
+        assert_eq!(plain, "/internal/v1/sessions?limit=2");
     }
 
     #[test]

@@ -32,15 +32,14 @@ impl Gate {
                 let said = other.as_ref().map_or_else(|said| (*said).to_owned(), Host::to_string);
                 self.log_once(&said, |said| {
                     let allow = other.is_ok().then(|| format!("hosts = ['{said}']"));
-                    let allow = allow.as_deref().unwrap_or("nothing: it is no host");
+                    let allow = allow.as_deref().unwrap_or("nothing: not a valid host");
                     tracing::warn!(
                         host = said,
                         "identity.allow" = allow,
-                        "a call for another host was refused; a line in [identity] would allow it"
+                        "a request for an unknown host was refused; this line in [identity] would allow it"
                     );
                 });
-                let detail =
-                    "this scheduler is not called that; identity.hosts names what it is called";
+                let detail = "the Host of the request is not a host of this scheduler; identity.hosts lists them";
                 Err(Refusal::new(Code::MisdirectedRequest, detail).because("other_host"))
             }
         }
@@ -66,14 +65,27 @@ impl Gate {
         }
         self.log_once(said, |said| {
             let allow = page.as_ref().map(|page| rules.line_for(page));
-            let allow = allow.as_deref().unwrap_or("nothing: it is no origin of a web page");
+            let allow = allow.as_deref().unwrap_or("nothing: not a valid origin");
             tracing::warn!(
                 origin = said,
                 "identity.allow" = allow,
-                "a page of another site was refused; a line in [identity] would allow it"
+                "a request from another origin was refused; this line in [identity] would allow it"
             );
         });
         Err(other_site())
+    }
+
+    /// The origin of a page that may read answers from elsewhere: exactly those of `identity.origins`. The scheduler's own
+    /// pages need no leave.
+    pub(crate) fn may_be_read_by(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let origin = headers.get(header::ORIGIN)?;
+        let page = Origin::parse(origin.to_str().ok()?)?;
+        self.rules().origins.contains(&page).then(|| origin.clone())
+    }
+
+    /// Whether pages of other sites may read answers.
+    pub(crate) fn has_origins(&self) -> bool {
+        !self.rules().origins.is_empty()
     }
 
     /// Calls `log` for the first refusal of each.
@@ -121,8 +133,9 @@ fn said_host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<Result<&'a str,
     }
 }
 
-fn other_site() -> Refusal {
-    let detail = "pages of other sites may not call this; identity.origins names those that may";
+/// Refuses a page whose origin is not allowed.
+pub(crate) fn other_site() -> Refusal {
+    let detail = "the origin of this page is not allowed; identity.origins lists the allowed ones";
     Refusal::new(Code::Forbidden, detail).because("other_site")
 }
 

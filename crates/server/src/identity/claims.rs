@@ -6,24 +6,35 @@ use lingua_core::limits::MAX_SLOTS;
 use lingua_core::{NodeId, TenantId};
 use serde::{Deserialize, Serialize};
 
+use super::flaw::Flaw;
+
 /// What somebody may do.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Role {
-    /// Hold sessions and hand in jobs, for one tenant.
+    /// Open sessions and submit jobs, for one tenant.
     Session,
-    /// Be one node.
+    /// Act as one node.
     Node,
-    /// See how everything stands, drain and block nodes, revoke tokens.
+    /// See the state of everything, drain and block nodes, cancel jobs, revoke tokens.
     Admin,
+    /// See what an administrator sees, and change nothing.
+    Viewer,
+    /// Read the metrics, and nothing else.
+    Metrics,
 }
 
 impl Role {
+    pub(crate) const ALL: [Role; 5] =
+        [Role::Session, Role::Node, Role::Admin, Role::Viewer, Role::Metrics];
+
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Role::Session => "session",
             Role::Node => "node",
             Role::Admin => "admin",
+            Role::Viewer => "viewer",
+            Role::Metrics => "metrics",
         }
     }
 
@@ -33,7 +44,20 @@ impl Role {
             Role::Session => "lingua-session+jwt",
             Role::Node => "lingua-node+jwt",
             Role::Admin => "lingua-admin+jwt",
+            Role::Viewer => "lingua-viewer+jwt",
+            Role::Metrics => "lingua-metrics+jwt",
         }
+    }
+
+    /// Whether it is for those who run the platform: their calls have a listener of their own, if there
+    /// is one.
+    pub(crate) fn is_operators(self) -> bool {
+        matches!(self, Role::Admin | Role::Viewer | Role::Metrics)
+    }
+
+    /// Whether it sees the sessions and jobs of all tenants, without what is said in them.
+    pub(crate) fn sees_all_tenants(self) -> bool {
+        matches!(self, Role::Admin | Role::Viewer)
     }
 }
 
@@ -77,34 +101,35 @@ pub(crate) struct Credential {
 const MAX_NAME_CHARS: usize = 64;
 
 impl Credential {
-    /// Reads the claims; what cannot be is told in a word for the log.
-    pub(super) fn of(claims: Claims) -> Result<Self, &'static str> {
+    /// Reads the claims.
+    pub(super) fn of(claims: Claims) -> Result<Self, Flaw> {
         let plain = |text: &str| {
             let known = |c: char| c.is_ascii_alphanumeric() || "._@-".contains(c);
             !text.is_empty() && text.len() <= MAX_NAME_CHARS && text.chars().all(known)
         };
         if !plain(&claims.sub) || !plain(&claims.jti) {
-            return Err("malformed");
+            return Err(Flaw::BadClaims);
         }
-        let tenant = claims.tenant.map(|tenant| TenantId::new(tenant).map_err(|_| "malformed"));
+        let tenant = claims.tenant.map(|tenant| TenantId::new(tenant).map_err(|_| Flaw::BadClaims));
         let tenant = tenant.transpose()?;
         let tenants = claims.tenants.map(|tenants| {
             tenants
                 .into_iter()
-                .map(|tenant| TenantId::new(tenant).map_err(|_| "malformed"))
+                .map(|tenant| TenantId::new(tenant).map_err(|_| Flaw::BadClaims))
                 .collect()
         });
         let tenants: Option<BTreeSet<TenantId>> = tenants.transpose()?;
+        let none = tenant.is_none() && tenants.is_none() && claims.max_slots.is_none();
         let fits = match claims.role {
             Role::Session => tenant.is_some() && tenants.is_none() && claims.max_slots.is_none(),
             Role::Node => {
                 let slots = claims.max_slots.is_none_or(|most| (1..=MAX_SLOTS).contains(&most));
                 tenant.is_none() && NodeId::new(&claims.sub).is_ok() && slots
             }
-            Role::Admin => tenant.is_none() && tenants.is_none() && claims.max_slots.is_none(),
+            Role::Admin | Role::Viewer | Role::Metrics => none,
         };
         if !fits {
-            return Err("malformed");
+            return Err(Flaw::BadClaims);
         }
         Ok(Credential {
             role: claims.role,

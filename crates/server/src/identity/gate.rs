@@ -7,10 +7,11 @@ use std::sync::{Arc, OnceLock};
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
 use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
-use lingua_store::once::Name;
+use lingua_store::rates::Name;
 use parking_lot::{Mutex, RwLock};
 
 use super::claims::{Claims, Credential, Role};
+use super::flaw::Flaw;
 use super::revocations::Remembered;
 use super::sockets::Sockets;
 use super::{Caller, Keys, Subjects};
@@ -34,6 +35,8 @@ pub(crate) struct Rules {
     pub(crate) session_life_s: u64,
     pub(crate) node_life_s: u64,
     pub(crate) admin_life_s: u64,
+    pub(crate) viewer_life_s: u64,
+    pub(crate) metrics_life_s: u64,
     pub(crate) leeway_s: u64,
     /// Nodes without a certificate are turned away.
     pub(crate) node_certs: bool,
@@ -59,6 +62,8 @@ impl Rules {
             session_life_s: identity.session_life_s,
             node_life_s: identity.node_life_s,
             admin_life_s: identity.admin_life_s,
+            viewer_life_s: identity.viewer_life_s,
+            metrics_life_s: identity.metrics_life_s,
             leeway_s: identity.leeway_s,
             node_certs: config.tls.require_node_cert,
             peer_certs: config.tls.peer_ca_file.is_some(),
@@ -68,11 +73,14 @@ impl Rules {
         })
     }
 
-    fn life_s(&self, role: Role) -> u64 {
+    /// From `nbf` to `exp` of a token of this role at most.
+    pub(crate) fn life_s(&self, role: Role) -> u64 {
         match role {
             Role::Session => self.session_life_s,
             Role::Node => self.node_life_s,
             Role::Admin => self.admin_life_s,
+            Role::Viewer => self.viewer_life_s,
+            Role::Metrics => self.metrics_life_s,
         }
     }
 }
@@ -177,7 +185,7 @@ impl Gate {
         let certified = certified.filter(|certified| certified.is_good(now_s));
         let Some(node) = certified.and_then(|certified| certified.node.as_ref()) else {
             if self.rules.read().node_certs {
-                let detail = "nodes show a certificate here";
+                let detail = "nodes need a client certificate";
                 return Err(Refusal::new(Code::Forbidden, detail).because("no_certificate"));
             }
             return self.caller(token, now_s);
@@ -187,7 +195,7 @@ impl Gate {
         };
         let credential = self.check(token, now_s)?;
         if credential.role == Role::Node && credential.subject != node.as_str() {
-            let detail = "the token and the certificate are not the same node's";
+            let detail = "token and certificate belong to different nodes";
             return Err(Refusal::new(Code::Forbidden, detail).because("not_theirs"));
         }
         Ok(Caller::Known(credential))
@@ -225,9 +233,9 @@ impl Gate {
         let credential = match known {
             Some(credential) => credential,
             None => {
-                let credential = Arc::new(verify(rules, token).map_err(|why| {
-                    tracing::debug!(reason = why, "a token is refused");
-                    unauthorized("bad_token", "the token is not good here")
+                let credential = Arc::new(verify(rules, token).map_err(|flaw| {
+                    tracing::debug!(reason = flaw.word(), "a token is refused");
+                    flaw.refusal()
                 })?);
                 let mut seen = self.seen.lock();
                 if seen.len() >= MAX_SEEN {
@@ -279,9 +287,7 @@ impl Gate {
                     revoked.tokens.insert(jti.to_owned());
                 }
                 ["sub", role, subject, before] => {
-                    let role = [Role::Session, Role::Node, Role::Admin]
-                        .into_iter()
-                        .find(|known| known.as_str() == role);
+                    let role = Role::ALL.into_iter().find(|known| known.as_str() == role);
                     let (Some(role), Ok(before)) = (role, before.parse()) else { continue };
                     let entry =
                         revoked.subjects.entry((role, subject.to_owned())).or_insert(before);
@@ -299,16 +305,16 @@ impl Gate {
 }
 
 /// Checks everything of a token that does not change with time.
-fn verify(rules: &Rules, token: &str) -> Result<Credential, &'static str> {
+fn verify(rules: &Rules, token: &str) -> Result<Credential, Flaw> {
     if token.len() > MAX_TOKEN_CHARS {
-        return Err("too_long");
+        return Err(Flaw::TooLong);
     }
-    let header = decode_header(token).map_err(|_| "garbage")?;
+    let header = decode_header(token).map_err(|_| Flaw::Unreadable)?;
     // Whatever it names must be understood (RFC 7515 4.1.11), and nothing is.
     if header.crit.is_some() {
-        return Err("critical_header");
+        return Err(Flaw::CriticalHeader);
     }
-    let key = header.kid.as_deref().and_then(|kid| rules.keys.get(kid)).ok_or("unknown_key")?;
+    let key = header.kid.as_deref().and_then(|kid| rules.keys.get(kid)).ok_or(Flaw::UnknownKey)?;
     let mut validation = Validation::new(Algorithm::EdDSA);
     // Times are checked by our own clock, and again for as long as somebody is inside.
     validation.validate_exp = false;
@@ -319,20 +325,21 @@ fn verify(rules: &Rules, token: &str) -> Result<Credential, &'static str> {
     let claims = decode::<Claims>(token, key, &validation).map_err(|error| {
         use jsonwebtoken::errors::ErrorKind;
         match error.kind() {
-            ErrorKind::InvalidSignature => "wrong_signature",
-            ErrorKind::InvalidAlgorithm => "wrong_algorithm",
-            ErrorKind::InvalidAudience => "other_audience",
-            ErrorKind::InvalidIssuer => "other_issuer",
-            _ => "malformed",
+            ErrorKind::InvalidSignature => Flaw::BadSignature,
+            ErrorKind::InvalidAlgorithm => Flaw::OtherAlgorithm,
+            ErrorKind::InvalidAudience => Flaw::OtherAudience,
+            ErrorKind::InvalidIssuer => Flaw::OtherIssuer,
+            _ => Flaw::BadClaims,
         }
     })?;
     let claims = claims.claims;
     if header.typ.as_deref() != Some(claims.role.typ()) {
-        return Err("wrong_type");
+        return Err(Flaw::OtherType);
     }
-    let life = claims.exp.checked_sub(claims.nbf).ok_or("malformed")?;
-    if life > rules.life_s(claims.role) {
-        return Err("lives_too_long");
+    let life = claims.exp.checked_sub(claims.nbf).ok_or(Flaw::BadClaims)?;
+    let limit = rules.life_s(claims.role);
+    if life > limit {
+        return Err(Flaw::LivesTooLong(claims.role, limit));
     }
     Credential::of(claims)
 }

@@ -60,10 +60,10 @@ impl Keys {
 fn public_key(file: &Path) -> Result<DecodingKey, String> {
     let wrong = |why: String| format!("{}: {why}", file.display());
     let der = SubjectPublicKeyInfoDer::from_pem_file(file)
-        .map_err(|error| wrong(format!("it is no public key in PEM: {error}")))?;
+        .map_err(|error| wrong(format!("not a public key in PEM: {error}")))?;
     match der.strip_prefix(&SPKI_PREFIX) {
         Some(key) if key.len() == 32 => Ok(DecodingKey::from_ed_der(key)),
-        _ => Err(wrong("it is no Ed25519 key; `lingua token key` makes one".to_owned())),
+        _ => Err(wrong("not an Ed25519 key; `lingua token key` generates one".to_owned())),
     }
 }
 
@@ -71,10 +71,10 @@ fn public_key(file: &Path) -> Result<DecodingKey, String> {
 pub(super) fn private_key(file: &Path) -> Result<EncodingKey, String> {
     install();
     let der = PrivatePkcs8KeyDer::from_pem_file(file)
-        .map_err(|error| format!("{}: it is no private key in PEM: {error}", file.display()))?;
+        .map_err(|error| format!("{}: not a private key in PEM: {error}", file.display()))?;
     let key = EncodingKey::from_ed_der(der.secret_pkcs8_der());
     RingSigner::new(&key)
-        .map_err(|_| format!("{}: it is no Ed25519 key", file.display()))
+        .map_err(|_| format!("{}: not an Ed25519 key", file.display()))
         .map(|_| key)
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn mint(key_file: &Path, wish: Wish) -> Result<String, String> {
     };
     Credential::of(claims.clone()).map_err(|_| {
         "the token cannot be: a session's has a tenant, a node's has its id as the subject and may \
-         have tenants and slots, an administrator's has none of these; names are letters, digits and ._@-"
+         have tenants and slots, an administrator's, a viewer's and one for metrics have none of these; names are letters, digits and ._@-"
             .to_owned()
     })?;
     let header = Header {
@@ -56,6 +56,36 @@ pub(crate) fn mint(key_file: &Path, wish: Wish) -> Result<String, String> {
         ..Header::new(Algorithm::EdDSA)
     };
     encode(&header, &claims, &key).map_err(|error| error.to_string())
+}
+
+/// From so long a life on it is warned of.
+const LONG_LIFE_S: u64 = 30 * 24 * 3_600;
+
+/// What who makes such a token should know. `usual_s` is how long a token of the role lives at most
+/// where nothing is configured.
+pub(crate) fn warnings(role: Role, life_s: u64, usual_s: u64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if role == Role::Admin {
+        warnings.push(
+            "this token can drain and block nodes, cancel jobs and revoke tokens; a token with --role viewer \
+             reads the same and changes nothing"
+                .to_owned(),
+        );
+    }
+    if life_s > usual_s {
+        let role = role.as_str();
+        warnings.push(format!(
+            "a scheduler refuses this token unless its identity.{role}_life_s is at least {life_s}; the \
+             default is {usual_s}"
+        ));
+    }
+    if life_s > LONG_LIFE_S {
+        let days = life_s / (24 * 3_600);
+        warnings.push(format!(
+            "this token is good for {days} days, also for who steals it; `lingua token revoke` ends it earlier"
+        ));
+    }
+    warnings
 }
 
 /// What a token says, whether or not it is good.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_engine::Engine;
-use lingua_store::once::{MAX_MARKS, Name};
+use lingua_store::rates::Name;
+use lingua_store::revocations::MAX_REVOCATIONS;
 
 use super::Role;
 use super::gate::Gate;
@@ -44,7 +45,7 @@ impl Remembered {
         let there: HashSet<&Name> = listed.iter().filter(|mark| !is_here(mark)).collect();
         for mark in &there {
             // A store that loses its list again and again does not fill this one.
-            if self.known.len() < 2 * MAX_MARKS {
+            if self.known.len() < 2 * MAX_REVOCATIONS {
                 self.known.entry((*mark).clone()).or_insert(Seen { at: now_s, put });
             }
         }
@@ -71,7 +72,7 @@ pub(crate) fn of_tokens(marks: &[Name]) -> impl Iterator<Item = &Name> {
 impl Gate {
     /// How long something revoked has to be known.
     pub(crate) fn revoked_for(&self) -> Duration {
-        let longest = [Role::Session, Role::Node, Role::Admin].map(|role| self.life_s(role));
+        let longest = Role::ALL.map(|role| self.life_s(role));
         Duration::from_secs(longest.into_iter().max().unwrap_or_default() + BEYOND_S)
     }
 
@@ -111,12 +112,12 @@ pub(crate) async fn follow_revocations(gate: Arc<Gate>, engine: Engine, every: D
             gate.dismiss_expired(now_s);
             continue;
         }
-        let once = &engine.store().once;
-        match once.marks().await {
+        let revocations = &engine.store().revocations;
+        match revocations.list().await {
             Ok(listed) => {
                 for (mark, keep_for) in gate.follow(&listed, now_s) {
                     // What fails is missed again the next time.
-                    if once.mark(&mark, keep_for).await.is_err() {
+                    if revocations.add(&mark, keep_for).await.is_err() {
                         break;
                     }
                 }

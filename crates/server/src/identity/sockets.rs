@@ -45,10 +45,7 @@ impl Sockets {
     pub(super) fn dismiss_expired(&self, now_s: u64, leeway_s: u64) {
         self.remove(|inside| {
             if inside.certified.as_ref().is_some_and(|certified| !certified.is_believed()) {
-                return Some(unauthorized(
-                    "bad_certificate",
-                    "the certificate is not good any more",
-                ));
+                return Some(unauthorized("bad_certificate", "the certificate is no longer valid"));
             }
             let over = now_s >= inside.expires.saturating_add(leeway_s);
             over.then(|| match inside.token {
@@ -123,7 +120,9 @@ impl Pass {
     ) -> Result<(), Refusal> {
         let caller = match role {
             Role::Node => self.gate.node(self.certified.as_deref(), token, now_s)?,
-            Role::Session | Role::Admin => self.gate.caller(token, now_s)?,
+            Role::Session | Role::Admin | Role::Viewer | Role::Metrics => {
+                self.gate.caller(token, now_s)?
+            }
         };
         self.forget();
         self.watched = match (&caller, token) {
@@ -148,7 +147,7 @@ impl Pass {
         let Caller::Known(known) = &self.caller else { return Ok(None) };
         let Caller::Known(newer) = self.gate.caller(Some(token), now_s)? else { return Ok(None) };
         if !newer.is_same(known) {
-            let other = "the token is another one's than the one that opened this socket";
+            let other = "the token belongs to another subject than the one that opened this socket";
             return Err(unauthorized("not_theirs", other));
         }
         self.forget();

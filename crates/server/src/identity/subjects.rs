@@ -1,4 +1,4 @@
-//! How much one subject may ask for: calls a second, and sessions at the same time.
+//! Limits of one subject: the rate limit of its calls, and the quota of its sessions.
 //!
 //! A tenant has limits of its own. These keep one user or program of a tenant from using them up alone.
 
@@ -54,7 +54,7 @@ impl Subjects {
         let due = used.due.max(now);
         let earliest = due.checked_sub(Duration::from_secs(1) - interval).unwrap_or(now);
         if earliest > now {
-            let detail = format!("one subject may call {per_s} times a second");
+            let detail = format!("rate limit: one subject may make {per_s} calls per second");
             let wait = millis(earliest - now).max(1);
             return Err(Refusal::new(Code::RateLimited, detail).retry_after(wait));
         }
@@ -68,7 +68,7 @@ impl Subjects {
         let mut subjects = self.0.lock();
         let used = entry(&mut subjects, key.clone(), Instant::now());
         if used.sessions >= most {
-            let detail = format!("the subject has {most} sessions, as many as it may");
+            let detail = format!("quota: the subject has {most} sessions, the maximum");
             return Err(Refusal::new(Code::QuotaExceeded, detail).retry_after(RETRY_MS));
         }
         used.sessions += 1;

@@ -2,13 +2,13 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use lingua_store::once::Name;
-use ring::rand::SystemRandom;
-use ring::signature::{Ed25519KeyPair, KeyPair};
+use lingua_store::rates::Name;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+
+mod key_files;
 
 /// The time of all tests.
 const NOW: u64 = 1_790_000_000;
@@ -44,6 +44,18 @@ impl Place {
         assert_eq!(refusal.code, Code::Unauthorized);
         refusal.detail
     }
+
+    /// The word for what is wrong with it. The sentence says more, and nothing of the token.
+    fn flaw(&self, token: &str) -> &'static str {
+        let refusal = self.gate.caller(Some(token), NOW).unwrap_err();
+        assert_eq!(refusal.code, Code::Unauthorized);
+        let said = refusal.detail.strip_prefix("the token is not good here: ");
+        assert!(said.is_some_and(|said| said.len() > 10), "{}", refusal.detail);
+        for part in token.split('.').filter(|part| part.len() > 3) {
+            assert!(!refusal.detail.contains(part), "{}", refusal.detail);
+        }
+        refusal.reason.unwrap()
+    }
 }
 
 fn rules(files: &[PathBuf]) -> Rules {
@@ -54,6 +66,8 @@ fn rules(files: &[PathBuf]) -> Rules {
         session_life_s: 900,
         node_life_s: 1_000_000,
         admin_life_s: 3_600,
+        viewer_life_s: 3_600,
+        metrics_life_s: 1_000_000,
         leeway_s: 5,
         ..Rules::default()
     }
@@ -129,46 +143,46 @@ fn without_a_token_nobody_is_let_in_and_without_keys_everybody() {
 #[test]
 fn a_token_that_is_not_exactly_right_is_refused() {
     type Change = fn(&mut Value, &mut Value);
-    let wrong: [(&str, Change); 34] = [
-        ("no exp", |_, c| drop(c.as_object_mut().unwrap().remove("exp"))),
-        ("no nbf", |_, c| drop(c.as_object_mut().unwrap().remove("nbf"))),
-        ("no aud", |_, c| drop(c.as_object_mut().unwrap().remove("aud"))),
-        ("no iss", |_, c| drop(c.as_object_mut().unwrap().remove("iss"))),
-        ("no sub", |_, c| drop(c.as_object_mut().unwrap().remove("sub"))),
-        ("no jti", |_, c| drop(c.as_object_mut().unwrap().remove("jti"))),
-        ("no role", |_, c| drop(c.as_object_mut().unwrap().remove("role"))),
-        ("no tenant", |_, c| drop(c.as_object_mut().unwrap().remove("tenant"))),
-        ("exp as text", |_, c| c["exp"] = json!((NOW + 900).to_string())),
-        ("exp with a fraction", |_, c| c["exp"] = json!(NOW as f64 + 900.5)),
-        ("exp below zero", |_, c| c["exp"] = json!(-1)),
-        ("exp null", |_, c| c["exp"] = Value::Null),
-        ("exp before nbf", |_, c| c["exp"] = json!(NOW - 1)),
-        ("exp for ever", |_, c| c["exp"] = json!(u64::MAX)),
-        ("lives a second too long", |_, c| c["exp"] = json!(NOW + 901)),
-        ("nbf long ago", |_, c| c["nbf"] = json!(0)),
-        ("other audience", |_, c| c["aud"] = json!("lingua2")),
-        ("other issuer", |_, c| c["iss"] = json!("mallory")),
-        ("empty subject", |_, c| c["sub"] = json!("")),
-        ("subject with a colon", |_, c| c["sub"] = json!("a:b")),
-        ("long subject", |_, c| c["sub"] = json!("x".repeat(65))),
-        ("tenant that is no id", |_, c| c["tenant"] = json!("a/b")),
-        ("unknown role", |_, c| c["role"] = json!("root")),
-        ("another role", |_, c| c["role"] = json!("admin")),
-        ("role as a list", |_, c| c["role"] = json!(["session", "admin"])),
-        ("slots of a session", |_, c| c["max_slots"] = json!(5)),
-        ("type of another role", |h, _| h["typ"] = json!("lingua-admin+jwt")),
-        ("no type", |h, _| drop(h.as_object_mut().unwrap().remove("typ"))),
-        ("no kid", |h, _| drop(h.as_object_mut().unwrap().remove("kid"))),
-        ("a kid that is a path", |h, _| h["kid"] = json!("../one")),
-        ("a critical extension", |h, _| h["crit"] = json!(["exp"])),
-        ("critical, and nothing", |h, _| h["crit"] = json!([])),
-        ("alg none", |h, _| h["alg"] = json!("none")),
-        ("alg HS256", |h, _| h["alg"] = json!("HS256")),
+    let wrong: [(&str, &str, Change); 34] = [
+        ("no exp", "bad_claims", |_, c| drop(c.as_object_mut().unwrap().remove("exp"))),
+        ("no nbf", "bad_claims", |_, c| drop(c.as_object_mut().unwrap().remove("nbf"))),
+        ("no aud", "bad_claims", |_, c| drop(c.as_object_mut().unwrap().remove("aud"))),
+        ("no iss", "bad_claims", |_, c| drop(c.as_object_mut().unwrap().remove("iss"))),
+        ("no sub", "bad_claims", |_, c| drop(c.as_object_mut().unwrap().remove("sub"))),
+        ("no jti", "bad_claims", |_, c| drop(c.as_object_mut().unwrap().remove("jti"))),
+        ("no role", "bad_claims", |_, c| drop(c.as_object_mut().unwrap().remove("role"))),
+        ("no tenant", "bad_claims", |_, c| drop(c.as_object_mut().unwrap().remove("tenant"))),
+        ("exp as text", "bad_claims", |_, c| c["exp"] = json!((NOW + 900).to_string())),
+        ("exp with a fraction", "bad_claims", |_, c| c["exp"] = json!(NOW as f64 + 900.5)),
+        ("exp below zero", "bad_claims", |_, c| c["exp"] = json!(-1)),
+        ("exp null", "bad_claims", |_, c| c["exp"] = Value::Null),
+        ("exp before nbf", "bad_claims", |_, c| c["exp"] = json!(NOW - 1)),
+        ("exp for ever", "lives_too_long", |_, c| c["exp"] = json!(u64::MAX)),
+        ("lives a second too long", "lives_too_long", |_, c| c["exp"] = json!(NOW + 901)),
+        ("nbf long ago", "lives_too_long", |_, c| c["nbf"] = json!(0)),
+        ("other audience", "other_audience", |_, c| c["aud"] = json!("lingua2")),
+        ("other issuer", "other_issuer", |_, c| c["iss"] = json!("mallory")),
+        ("empty subject", "bad_claims", |_, c| c["sub"] = json!("")),
+        ("subject with a colon", "bad_claims", |_, c| c["sub"] = json!("a:b")),
+        ("long subject", "bad_claims", |_, c| c["sub"] = json!("x".repeat(65))),
+        ("tenant that is no id", "bad_claims", |_, c| c["tenant"] = json!("a/b")),
+        ("unknown role", "bad_claims", |_, c| c["role"] = json!("root")),
+        ("another role", "other_type", |_, c| c["role"] = json!("admin")),
+        ("role as a list", "bad_claims", |_, c| c["role"] = json!(["session", "admin"])),
+        ("slots of a session", "bad_claims", |_, c| c["max_slots"] = json!(5)),
+        ("type of another role", "other_type", |h, _| h["typ"] = json!("lingua-admin+jwt")),
+        ("no type", "other_type", |h, _| drop(h.as_object_mut().unwrap().remove("typ"))),
+        ("no kid", "unknown_key", |h, _| drop(h.as_object_mut().unwrap().remove("kid"))),
+        ("a kid that is a path", "unknown_key", |h, _| h["kid"] = json!("../one")),
+        ("a critical extension", "critical_header", |h, _| h["crit"] = json!(["exp"])),
+        ("critical, and nothing", "critical_header", |h, _| h["crit"] = json!([])),
+        ("alg none", "unreadable", |h, _| h["alg"] = json!("none")),
+        ("alg HS256", "other_algorithm", |h, _| h["alg"] = json!("HS256")),
     ];
     let place = Place::new();
-    for (what, change) in wrong {
+    for (what, reason, change) in wrong {
         let token = forged(&place, change);
-        assert_eq!(place.refusal(&token), "the token is not good here", "{what}");
+        assert_eq!(place.flaw(&token), reason, "{what}");
     }
 }
 
@@ -179,21 +193,21 @@ fn a_token_of_another_key_or_none_is_refused() {
     let parts: Vec<&str> = good.split('.').collect();
     let others = mint(&place.key("two"), session()).unwrap();
     let others: Vec<&str> = others.split('.').collect();
-    for token in [
-        mint(&place.key("two"), session()).unwrap(),
+    for (token, reason) in [
+        (mint(&place.key("two"), session()).unwrap(), "unknown_key"),
         // The right key's name over another key's signature.
-        format!("{}.{}.{}", parts[0], parts[1], others[2]),
-        format!("{}.{}.", parts[0], parts[1]),
-        format!("{}.{}", parts[0], parts[1]),
-        format!("{}.{}.{}", parts[0], others[1], parts[2]),
-        format!("{good}A"),
-        good[1..].to_owned(),
-        String::new(),
-        ".".repeat(5),
-        "x".repeat(1 << 20),
-        "\u{0}\u{ffff}".to_owned(),
+        (format!("{}.{}.{}", parts[0], parts[1], others[2]), "bad_signature"),
+        (format!("{}.{}.", parts[0], parts[1]), "bad_signature"),
+        (format!("{}.{}", parts[0], parts[1]), "unreadable"),
+        (format!("{}.{}.{}", parts[0], others[1], parts[2]), "bad_signature"),
+        (format!("{good}A"), "bad_signature"),
+        (good[1..].to_owned(), "unreadable"),
+        (String::new(), "unreadable"),
+        (".".repeat(5), "unreadable"),
+        ("x".repeat(1 << 20), "too_long"),
+        ("\u{0}\u{ffff}".to_owned(), "unreadable"),
     ] {
-        assert_eq!(place.refusal(&token), "the token is not good here", "{token:.80}");
+        assert_eq!(place.flaw(&token), reason, "{token:.80}");
     }
 }
 
@@ -254,7 +268,7 @@ fn keys_change_while_it_runs() {
         place.gate.caller(Some(&old), NOW).is_ok() && place.gate.caller(Some(&new), NOW).is_ok()
     );
     place.gate.replace(rules(&[file("two")]), NOW);
-    assert_eq!(place.refusal(&old), "the token is not good here");
+    assert_eq!(place.flaw(&old), "unknown_key");
     assert!(place.gate.caller(Some(&new), NOW).is_ok());
 }
 
@@ -266,7 +280,7 @@ fn what_was_being_checked_when_its_key_went_is_not_remembered() {
     place.gate.replace(rules(&[place.directory.path().join("two.pub.pem")]), NOW);
     // It began before the key was gone, and ends after it.
     assert!(place.gate.check_by(&before, &token, NOW).is_ok());
-    assert_eq!(place.refusal(&token), "the token is not good here");
+    assert_eq!(place.flaw(&token), "unknown_key");
 }
 
 #[test]
@@ -336,6 +350,40 @@ fn a_nodes_token_bounds_what_it_declares() {
 }
 
 #[test]
+fn every_role_has_its_own_limit_of_life() {
+    let place = Place::new();
+    let plain = Wish { tenant: None, subject: "ops".to_owned(), ..session() };
+    for (role, limit_s) in [(Role::Admin, 3_600), (Role::Viewer, 3_600), (Role::Metrics, 1_000_000)]
+    {
+        let wish = |life_s| Wish { role, life_s, ..plain.clone() };
+        let Caller::Known(known) =
+            place.gate.caller(Some(&place.mint(wish(limit_s))), NOW).unwrap()
+        else {
+            panic!("known");
+        };
+        assert_eq!(known.role, role);
+        let longer = place.mint(wish(limit_s + 1));
+        assert_eq!(place.flaw(&longer), "lives_too_long");
+        let said = format!("{limit_s} s, which is identity.{}_life_s", role.as_str());
+        assert!(place.refusal(&longer).contains(&said), "{}", place.refusal(&longer));
+    }
+    assert!(place.gate.revoked_for().as_secs() > 1_000_000, "the longest of all roles");
+}
+
+#[test]
+fn who_makes_a_token_is_warned_of_long_lives_and_of_what_it_can_change() {
+    let warned = |role, life_s, usual_s| -> Vec<String> { warnings(role, life_s, usual_s) };
+    let month = 30 * 24 * 3_600;
+    assert!(warned(Role::Viewer, 60, 60).is_empty());
+    assert!(warned(Role::Metrics, month, month).is_empty(), "as long as it may be by default");
+    let admin = warned(Role::Admin, 60, 3_600);
+    assert!(admin.len() == 1 && admin[0].contains("--role viewer"), "{admin:?}");
+    let long = warned(Role::Metrics, 365 * 24 * 3_600, month);
+    assert!(long[0].contains("identity.metrics_life_s is at least 31536000"), "{long:?}");
+    assert!(long.len() == 2 && long[1].contains("365 days"), "{long:?}");
+}
+
+#[test]
 fn tokens_that_cannot_be_are_not_signed() {
     let place = Place::new();
     for wish in [
@@ -345,82 +393,14 @@ fn tokens_that_cannot_be_are_not_signed() {
         Wish { max_slots: Some(257), ..node() },
         Wish { max_slots: Some(0), ..node() },
         Wish { role: Role::Admin, ..session() },
+        Wish { role: Role::Viewer, ..session() },
+        Wish { role: Role::Metrics, max_slots: Some(1), tenant: None, ..session() },
     ] {
         assert!(mint(&place.key("one"), wish.clone()).is_err(), "{wish:?}");
     }
     let missing = mint(&place.directory.path().join("three.key.pem"), session()).unwrap_err();
     assert!(missing.contains("three.key.pem"), "{missing}");
     let public = mint(&place.directory.path().join("one.pub.pem"), session()).unwrap_err();
-    assert!(public.contains("no private key"), "{public}");
-    assert!(Keys::read(&[place.key("one")]).err().unwrap().contains("no public key"));
-}
-
-fn openssl(arguments: &[&str]) -> String {
-    let done = std::process::Command::new("openssl").args(arguments).output().unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8_lossy(&done.stdout).into_owned()
-}
-
-/// Who signs tokens does so with other programs than this one.
-#[test]
-fn openssl_reads_the_keys_that_are_made_here() {
-    let place = Place::new();
-    let key = place.key("one");
-    let public = openssl(&["pkey", "-in", key.to_str().unwrap(), "-pubout"]);
-    let made = std::fs::read_to_string(place.directory.path().join("one.pub.pem")).unwrap();
-    assert_eq!(public, made);
-    let message = place.directory.path().join("message");
-    std::fs::write(&message, "signed by openssl").unwrap();
-    let (key, message) = (key.to_str().unwrap(), message.to_str().unwrap());
-    let signature = place.directory.path().join("signature");
-    openssl(&[
-        "pkeyutl",
-        "-sign",
-        "-inkey",
-        key,
-        "-rawin",
-        "-in",
-        message,
-        "-out",
-        signature.to_str().unwrap(),
-    ]);
-    let own = keys::sign_for_tests(&place.key("one"), b"signed by openssl");
-    assert_eq!(std::fs::read(signature).unwrap(), own);
-}
-
-/// Files of the older form, with the public key inside.
-#[test]
-fn private_keys_of_the_second_version_are_still_read() {
-    let directory = tempfile::tempdir().unwrap();
-    let (key, public) = (directory.path().join("v2.key.pem"), directory.path().join("v2.pub.pem"));
-    let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
-    let text = base64::engine::general_purpose::STANDARD.encode(made.as_ref());
-    let pem = format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n");
-    std::fs::write(&key, pem).unwrap();
-    let pair = Ed25519KeyPair::from_pkcs8(made.as_ref()).unwrap();
-    let der = [&keys::SPKI_PREFIX[..], pair.public_key().as_ref()].concat();
-    let text = base64::engine::general_purpose::STANDARD.encode(der);
-    std::fs::write(
-        &public,
-        format!("-----BEGIN PUBLIC KEY-----\n{text}\n-----END PUBLIC KEY-----\n"),
-    )
-    .unwrap();
-    let gate = Gate::new(rules(&[public]));
-    assert!(gate.caller(Some(&mint(&key, session()).unwrap()), NOW).is_ok());
-}
-
-#[test]
-fn keys_of_openssl_are_taken() {
-    let directory = tempfile::tempdir().unwrap();
-    let (key, public) = (directory.path().join("o.key.pem"), directory.path().join("o.pub.pem"));
-    let (key_text, public_text) = (key.to_str().unwrap(), public.to_str().unwrap());
-    openssl(&["genpkey", "-algorithm", "ed25519", "-out", key_text]);
-    openssl(&["pkey", "-in", key_text, "-pubout", "-out", public_text]);
-    let gate = Gate::new(rules(&[public]));
-    assert!(gate.caller(Some(&mint(&key, session()).unwrap()), NOW).is_ok());
-    let rsa = directory.path().join("r.pub.pem");
-    let rsa_key = directory.path().join("r.key.pem");
-    openssl(&["genpkey", "-algorithm", "rsa", "-out", rsa_key.to_str().unwrap()]);
-    openssl(&["pkey", "-in", rsa_key.to_str().unwrap(), "-pubout", "-out", rsa.to_str().unwrap()]);
-    assert!(Keys::read(&[rsa]).err().unwrap().contains("no Ed25519 key"));
+    assert!(public.contains("not a private key"), "{public}");
+    assert!(Keys::read(&[place.key("one")]).err().unwrap().contains("not a public key"));
 }

@@ -32,7 +32,7 @@ impl FromStr for Endpoint {
         let authority = uri.authority().ok_or_else(|| wrong("it names no host"))?;
         // It would be in logs and in the list of processes.
         if authority.as_str().contains('@') {
-            return Err(wrong("user and password do not belong into it"));
+            return Err(wrong("it must not contain a user or password"));
         }
         if uri.query().is_some() {
             return Err(wrong("it has no ?"));

@@ -118,7 +118,9 @@ fn connector() -> TlsConnector {
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
-        tracing::warn!("this machine trusts no authority, so no trace collector behind TLS either");
+        tracing::warn!(
+            "the system has no certificate authorities, so traces cannot be sent over TLS"
+        );
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)

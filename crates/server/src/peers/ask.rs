@@ -1,4 +1,5 @@
-//! Questions from one instance to another, for people who look: who speaks there, how a job stands.
+//! Questions and orders from one instance to another, for operators: who speaks there, how a job stands, end
+//! it.
 //!
 //! A question is signed with what only the instances of one store know, for one of them and for a
 //! moment; from anybody else there is nothing to be had here.
@@ -6,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use http_body_util::{BodyExt, Full, Limited};
@@ -18,8 +19,8 @@ use tokio::time::timeout;
 
 use crate::tls::{Connector, Trust, whole};
 
-/// For one answer, from the connection to its last byte.
-const LIMIT: Duration = Duration::from_secs(2);
+/// For one answer, from the connection to its last byte; longer than a job or session takes to end.
+const LIMIT: Duration = Duration::from_secs(4);
 
 /// The largest answer: a thousand sessions have a quarter of it.
 const MAX_ANSWER: usize = 1 << 20;
@@ -62,6 +63,21 @@ impl Ask {
         only: Option<&str>,
         path: &str,
     ) -> Vec<Answered> {
+        self.all(engine, only, Method::GET, path).await
+    }
+
+    /// Tells every other instance to do the same, whichever of them it concerns.
+    pub(crate) async fn order(&self, engine: &Engine, path: &str) -> Vec<Answered> {
+        self.all(engine, None, Method::POST, path).await
+    }
+
+    async fn all(
+        &self,
+        engine: &Engine,
+        only: Option<&str>,
+        method: Method,
+        path: &str,
+    ) -> Vec<Answered> {
         let peers = engine.peers().into_iter();
         let peers = peers.map(|(instance, address)| (instance.id.to_string(), address));
         let peers: Vec<_> = peers.filter(|(id, _)| only.is_none_or(|only| only == id)).collect();
@@ -69,10 +85,14 @@ impl Ask {
             return Vec::new();
         }
         let _place = self.places.acquire().await;
-        let ask = |(instance, address): (String, String)| async move {
-            let asked = timeout(LIMIT, self.one(engine, &instance, &address, path)).await;
-            let said = asked.unwrap_or_else(|_| Err("it took too long".to_owned()));
-            Answered { instance, said }
+        let ask = |(instance, address): (String, String)| {
+            let method = method.clone();
+            async move {
+                let asked = self.one(engine, method, &instance, &address, path);
+                let asked = timeout(LIMIT, asked).await;
+                let said = asked.unwrap_or_else(|_| Err("it took too long".to_owned()));
+                Answered { instance, said }
+            }
         };
         futures_util::stream::iter(peers).map(ask).buffer_unordered(AT_ONCE).collect().await
     }
@@ -80,6 +100,7 @@ impl Ask {
     async fn one(
         &self,
         engine: &Engine,
+        method: Method,
         instance: &str,
         address: &str,
         path: &str,
@@ -89,6 +110,7 @@ impl Ask {
             .map_err(|error| format!("{address} is no address: {error}"))?;
         let mut request = Request::new(Full::default());
         *request.uri_mut() = uri;
+        *request.method_mut() = method;
         let mark = HeaderValue::try_from(engine.question(instance, path));
         request.headers_mut().insert(MARK, mark.expect("hexadecimal and a dash"));
         let answer = self.client.request(request).await.map_err(|error| whole(&error))?;

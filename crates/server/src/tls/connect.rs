@@ -46,7 +46,7 @@ impl Trust {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() {
-            return Err("this machine trusts no authority".to_owned());
+            return Err("the system has no certificate authorities".to_owned());
         }
         Ok(Trust::Fixed(Arc::new(client(Arc::new(roots)).with_no_client_auth())))
     }

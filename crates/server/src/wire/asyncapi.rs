@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::described::Described;
-use super::{node, session};
+use lingua_protocol::described::Described;
+use lingua_protocol::{client, node};
 
 /// A socket.
 struct Channel {
@@ -26,8 +26,8 @@ fn channels() -> [Channel; 2] {
             about: "A client opens a session with `session_init`, sends speech, and hears for every \
                 utterance exactly one ending, `translation_result` or `missing_result`, in order.",
             peer: "client",
-            heard: session::from_client(),
-            told: session::to_client(),
+            heard: client::from_client(),
+            told: client::to_client(),
         },
         Channel {
             name: "node",
@@ -37,7 +37,7 @@ fn channels() -> [Channel; 2] {
                 `job_result`.",
             peer: "node",
             heard: node::from_node(),
-            told: node::to_node().into_iter().chain(node::frames()).collect(),
+            told: node::to_node(),
         },
     ]
 }

@@ -4,23 +4,19 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use lingua_protocol::client::{from_client, to_client};
+use lingua_protocol::described::Described;
+use lingua_protocol::node::{Abilities, FromNode, decode, from_node, to_node};
 use serde_json::Value;
 
-use super::capability::Abilities;
-use super::described::Described;
 use super::http::dispatch::DispatchRequest;
 use super::http::node::NodeReport;
 use super::http::word::{AckRequest, DoneRequest, FailRequest};
-use super::node::FromNode;
-use super::{http, node, session};
+use super::{http, session};
 
 const PAGE: &str = include_str!("../../../../docs/PROTOCOL.md");
-const SESSION_SAID: &str = include_str!("session/said.rs");
-const NODE_DECODE: &str = include_str!("node/decode.rs");
-const SESSION_INIT: &str = include_str!("session/init.rs");
-const SESSION_MANNER: &str = include_str!("session/manner.rs");
-const NODE_ABOUT: &str = include_str!("node/about_itself.rs");
-const CAPABILITY: &str = include_str!("capability.rs");
+const SESSION_INBOUND: &str = include_str!("session/inbound.rs");
+const NODE_INBOUND: &str = include_str!("../../../protocol/src/node/inbound.rs");
 const HTTP_DISPATCH: &str = include_str!("http/dispatch.rs");
 const HTTP_WORD: &str = include_str!("http/word.rs");
 
@@ -110,23 +106,38 @@ fn fields(described: &[Described]) -> BTreeSet<String> {
     described.iter().flat_map(of).collect()
 }
 
+/// All fields of messages, also those of objects within them.
+fn nested_fields(described: &[Described]) -> BTreeSet<String> {
+    fn add(schema: &Value, fields: &mut BTreeSet<String>) {
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            fields.insert(name.clone());
+            add(field, fields);
+        }
+        let forms = schema["oneOf"].as_array().into_iter().flatten();
+        forms.chain(schema.get("items")).for_each(|schema| add(schema, fields));
+    }
+    let mut fields = BTreeSet::new();
+    described.iter().for_each(|message| add(&message.payload, &mut fields));
+    fields
+}
+
 /// What is told on the socket of a chapter.
 fn told(chapter: &str) -> Vec<Described> {
     match chapter {
-        "Session socket" => session::to_client(),
-        _ => node::to_node(),
+        "Session socket" => to_client(),
+        _ => to_node(),
     }
 }
 
 #[test]
 fn every_message_of_the_sockets_is_on_the_page_and_no_other() {
-    assert_eq!(documented("Session socket", "client: "), arms(SESSION_SAID));
-    assert_eq!(documented("Node socket", "node: "), arms(NODE_DECODE));
-    assert_eq!(documented("Session socket", "scheduler: "), names(&session::to_client()));
-    assert_eq!(documented("Node socket", "scheduler: "), names(&node::to_node()));
-    assert_eq!(names(&session::from_client()), arms(SESSION_SAID));
-    assert_eq!(names(&node::from_node()), arms(NODE_DECODE));
-    assert!(documented("Node socket", "node: ").len() > 8 && arms(SESSION_SAID).len() > 8);
+    assert_eq!(documented("Session socket", "client: "), arms(SESSION_INBOUND));
+    assert_eq!(documented("Node socket", "node: "), arms(NODE_INBOUND));
+    assert_eq!(documented("Session socket", "scheduler: "), names(&to_client()));
+    assert_eq!(documented("Node socket", "scheduler: "), names(&to_node()));
+    assert_eq!(names(&from_client()), arms(SESSION_INBOUND));
+    assert_eq!(names(&from_node()), arms(NODE_INBOUND));
+    assert!(documented("Node socket", "node: ").len() > 8 && arms(SESSION_INBOUND).len() > 8);
 }
 
 #[test]
@@ -175,7 +186,7 @@ fn examples_of_what_is_sent_have_the_fields_that_the_code_writes() {
 
 #[test]
 fn examples_of_what_clients_say_are_taken() {
-    let mut manner = None;
+    let mut options = None;
     for part in parts().iter().filter(|part| part.chapter == "Session socket") {
         let names = part.names("client: ");
         assert!(names.is_empty() || !part.examples().is_empty(), "{} has none", part.heading);
@@ -185,17 +196,17 @@ fn examples_of_what_clients_say_are_taken() {
             if names == ["session_init"] {
                 let init = session::decode_init(example, [127, 0, 0, 1].into());
                 let init = init.unwrap_or_else(|refusal| panic!("{example}: {refusal:?}"));
-                manner = Some(init.opening.manner);
+                options = Some(init.opening.options);
                 continue;
             }
-            let manner = manner.as_ref().expect("session_init comes first");
-            let bound = session::Bound { session_id: SESSION, manner, max_audio_bytes: 1_000 };
+            let options = options.as_ref().expect("session_init comes first");
+            let bound = session::Bound { session_id: SESSION, options, max_audio_bytes: 1_000 };
             if let Err(refusal) = session::decode_text(example, &bound) {
                 panic!("{example}: {refusal:?}");
             }
         }
     }
-    assert!(manner.is_some());
+    assert!(options.is_some());
 }
 
 #[test]
@@ -206,7 +217,7 @@ fn examples_of_what_nodes_say_are_taken() {
         for example in part.examples().iter().filter(|_| !names.is_empty()) {
             let message: Value = serde_json::from_str(example).unwrap();
             assert!(names.contains(&message["type"].as_str().unwrap()), "{example}");
-            match node::decode(example, || Bytes::from(example.clone())) {
+            match decode(example, || Bytes::from(example.clone())) {
                 Ok(FromNode::Register(mut said)) => {
                     let mut abilities = Abilities::default();
                     said.put_over(&mut abilities);
@@ -233,7 +244,7 @@ fn examples_of_http_bodies_are_taken_and_every_route_is_on_the_page() {
         let Some(body) = part.examples().into_iter().next() else { continue };
         let body = body.as_bytes();
         let taken = match part.heading {
-            "POST /v1/dispatch/f2f" => http::parse::<DispatchRequest>(body)
+            "POST /v1/dispatch/f2f" => DispatchRequest::parse(body)
                 .and_then(|request| request.check(&lingua_engine::Settings::stable()))
                 .map(drop),
             "POST /v1/node/register" | "POST /v1/node/heartbeat" => http::parse::<NodeReport>(body)
@@ -267,7 +278,7 @@ fn examples_of_http_bodies_are_taken_and_every_route_is_on_the_page() {
 /// Every call of the HTTP door but those between instances, and whose it is.
 fn routes() -> BTreeSet<(String, String)> {
     let calls = crate::http::calls().into_iter().filter(|(_, _, who)| *who != "peers");
-    calls.map(|(method, path, who)| (format!("{method} {path}"), who.to_owned())).collect()
+    calls.map(|(method, path, who)| (format!("{method} {path}"), who)).collect()
 }
 
 /// The fields that a file's types are read from.
@@ -293,21 +304,24 @@ fn read_fields(code: &str) -> BTreeSet<&str> {
 #[test]
 fn every_field_that_is_read_is_on_the_page() {
     let parts = parts();
-    for (chapter, files) in [
-        ("Session socket", &[SESSION_SAID, SESSION_INIT, SESSION_MANNER][..]),
-        ("Node socket", &[NODE_DECODE, NODE_ABOUT, CAPABILITY]),
-        ("HTTP", &[HTTP_DISPATCH, HTTP_WORD]),
+    let options = lingua_protocol::described::of::<lingua_protocol::JobOptions>();
+    let options = options["properties"].as_object().unwrap().keys().cloned();
+    let http = [HTTP_DISPATCH, HTTP_WORD].into_iter().flat_map(read_fields).map(str::to_owned);
+    let http = http.chain(options);
+    for (chapter, fields) in [
+        ("Session socket", nested_fields(&from_client())),
+        ("Node socket", nested_fields(&from_node())),
+        ("HTTP", http.collect()),
     ] {
         let part = |part: &&Part| part.chapter == chapter;
         let said: String = parts.iter().filter(part).map(|part| part.text.as_str()).collect();
-        let fields: BTreeSet<&str> = files.iter().flat_map(|file| read_fields(file)).collect();
         assert!(fields.len() > 8, "{chapter}: only {fields:?}");
-        let told = |field: &&str| {
+        let told = |field: &&String| {
             ["`", "\"", "options."].iter().any(|before| {
                 ["`", "\""].iter().any(|after| said.contains(&format!("{before}{field}{after}")))
             })
         };
-        let missing: Vec<&str> = fields.into_iter().filter(|field| !told(field)).collect();
+        let missing: Vec<&String> = fields.iter().filter(|field| !told(field)).collect();
         assert!(missing.is_empty(), "{chapter}: {missing:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! What is said over HTTP: requests checked field by field, answers as they are described.
 //!
 //! - [`node`]: a node about itself. [`dispatch`]: a job is handed in.
-//! - [`job`]: how a job stands. [`word`]: what nodes say about jobs.
+//! - [`job`]: how a job stands. [`job_list`]: jobs for operators. [`word`]: what nodes say about jobs.
 //! - [`fleet`]: nodes and pairs for people. [`owner`]: a node for its owner.
 //!
 //! Unknown fields are ignored, `null` equals absent, and whatever is wrong is answered with a
@@ -10,6 +10,7 @@
 pub(crate) mod dispatch;
 pub(crate) mod fleet;
 pub(crate) mod job;
+pub(crate) mod job_list;
 pub(crate) mod node;
 pub(crate) mod owner;
 pub(crate) mod word;
@@ -23,9 +24,9 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
-use super::fields::{MAX_DEPTH, deeper_than};
-pub(crate) use super::fields::{invalid, text, within, wrong};
-use super::json::without_value;
+use lingua_protocol::fields::{MAX_DEPTH, deeper_than};
+pub(crate) use lingua_protocol::fields::{invalid, text, within, wrong};
+use lingua_protocol::json::plain;
 
 /// The longest that a call may wait for something to happen.
 pub(crate) const MAX_WAIT_MS: u64 = 60_000;
@@ -42,7 +43,7 @@ pub(crate) struct Done {
 pub(crate) const DONE: Done = Done { ok: true };
 
 /// A refusal as callers see it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct ErrorBody {
     /// A stable code; a node's own code is passed on as it is.
     #[schema(example = "INVALID_MESSAGE")]
@@ -58,6 +59,82 @@ pub(crate) struct ErrorBody {
     /// The name that the code had for callers of the older door.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) legacy_code: Option<&'static str>,
+    /// Which of several reasons the code has here, in a stable word: of a token, why it is not good.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "expired")]
+    pub(crate) reason: Option<&'static str>,
+    /// The name of the request, as the header `x-request-id` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) x_request_id: Option<String>,
+}
+
+/// The same as RFC 9457 has it, for who asks for `application/problem+json`.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ProblemBody<'a> {
+    /// Names the code: `urn:lingua:error:` and it.
+    #[serde(rename = "type")]
+    #[schema(example = "urn:lingua:error:INVALID_MESSAGE")]
+    kind: String,
+    /// The code in words.
+    #[schema(example = "Invalid message")]
+    title: String,
+    /// The status of the answer.
+    #[schema(example = 400)]
+    status: u16,
+    /// A sentence for people that says what is wrong.
+    detail: &'a str,
+    /// Names this answer: `urn:lingua:request:` and the name of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
+    /// The code, as `error` of the usual form has it.
+    #[schema(example = "INVALID_MESSAGE")]
+    code: &'a str,
+    /// When trying again makes sense, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    /// Which of several reasons the code has here, in a stable word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+/// The two forms of a refusal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// Ours, unless a caller asks for the other.
+    Plain,
+    /// RFC 9457.
+    Problem,
+}
+
+impl ErrorBody {
+    /// The content type and the text.
+    pub(crate) fn written(&self, status: u16, form: Form) -> (&'static str, String) {
+        let text = match form {
+            Form::Plain => serde_json::to_string(self),
+            Form::Problem => serde_json::to_string(&self.problem(status)),
+        };
+        let kind = match form {
+            Form::Plain => "application/json",
+            Form::Problem => "application/problem+json",
+        };
+        (kind, text.expect("texts and numbers"))
+    }
+
+    fn problem(&self, status: u16) -> ProblemBody<'_> {
+        let words = self.error.to_lowercase().replace('_', " ");
+        let mut letters = words.chars();
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        ProblemBody {
+            kind: format!("urn:lingua:error:{}", self.error),
+            title: first.into_iter().chain(letters).collect(),
+            status,
+            detail: &self.detail,
+            instance: self.x_request_id.as_ref().map(|id| format!("urn:lingua:request:{id}")),
+            code: &self.error,
+            retry_after_ms: self.retry_after_ms,
+            reason: self.reason,
+        }
+    }
 }
 
 /// A JSON object and nothing else: serde alone would also take a list of the fields' values.
@@ -90,17 +167,21 @@ pub(crate) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
         let path = error.path().to_string();
         let error = error.into_inner();
         if error.is_syntax() || error.is_eof() || error.is_io() {
-            return invalid(format!("the body is not JSON: {error}"));
+            return not_json(&error);
         }
-        let text = without_value(&error.to_string());
-        let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
+        let text = plain(&error.to_string());
         match path.as_str() {
             "." => invalid(format!("the body: {text}")),
             path => wrong(path, text),
         }
     })?;
-    json.end().map_err(|error| invalid(format!("the body is not JSON: {error}")))?;
+    json.end().map_err(|error| not_json(&error))?;
     Ok(value)
+}
+
+fn not_json(error: &serde_json::Error) -> Refusal {
+    let (line, column) = (error.line(), error.column());
+    invalid(format!("the body is not JSON, from line {line}, column {column} on"))
 }
 
 #[cfg(test)]
@@ -108,7 +189,7 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
-    use crate::wire::fields::MAX_DETAIL_CHARS;
+    use lingua_protocol::fields::MAX_DETAIL_CHARS;
 
     #[derive(Debug, Deserialize)]
     struct Outer {
@@ -132,7 +213,7 @@ mod tests {
         assert!(refused(r#"{"name":null}"#).starts_with("name: "));
         assert!(refused(r#"{"name":"a","inner":{"count":-1}}"#).starts_with("inner.count: "));
         assert!(!refused(r#"{"name":1}"#).contains("line"), "a field says more than a column");
-        assert!(refused(r#"{"name":"a","name":"b"}"#).contains("duplicate field `name`"));
+        assert!(refused(r#"{"name":"a","name":"b"}"#).contains("`name` is given twice"));
     }
 
     #[test]

@@ -1,33 +1,31 @@
 //! What is said over the session socket.
 //!
-//! - `init`: the first message. `said`: every later one, in one pass over the text.
-//! - `manner`: the fields in which a client says how its speech is to be worked on.
+//! - `init`: the first message. `inbound`: every later one, in one pass over the text.
+//! - `options`: the fields in which a client says how its speech is to be worked on.
 //! - [`framing`]: pieces of speech into whole packets and samples, and how much speech that is.
-//! - `render`: what a client is told. `from_node`: the part of it that a node said. `told`: the
-//!   messages, field by field.
-//! - `from_client`: what a client says, described.
+//! - `render`: what a client is told.
 //!
 //! Unknown fields are passed over and `null` is the same as absent. A refusal is a sentence that
 //! names the field.
 
 mod init;
-mod said;
-mod manner;
+mod inbound;
+mod options;
 pub(crate) mod framing;
 mod render;
-mod from_node;
-mod told;
-mod from_client;
 
 use bytes::Bytes;
 use lingua_core::TenantId;
-use lingua_engine::sessions::words::{FromClient, Manner, Opening, Whole};
+use lingua_engine::sessions::inbound::{FromClient, Opening, WholeUtterance};
+use lingua_engine::sessions::options::SpeechOptions;
+use lingua_engine::trace::Context;
+pub(crate) use lingua_protocol::client::Codec;
+use lingua_protocol::fields::traceparent;
+use serde_json::value::RawValue;
 
-pub(crate) use from_client::described as from_client;
+pub(crate) use inbound::{Aside, aside, decode_binary, decode_text, second_init};
 pub(crate) use init::decode_init;
 pub(crate) use render::{Renderer, auth_ack, render, room_error, server_heartbeat};
-pub(crate) use said::{Aside, aside, decode_binary, decode_text, second_init};
-pub(crate) use told::{described as to_client, said_by_node};
 
 /// Samples a second of speech that comes in pieces.
 const SAMPLE_RATE: u32 = 16_000;
@@ -46,24 +44,9 @@ pub(crate) struct Init {
     pub(crate) token: Option<String>,
 }
 
-/// The form of speech that comes in pieces.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Codec {
-    /// A run of `[u16 LE length][packet]`.
-    #[default]
-    Opus,
-    /// Little-endian samples, 16 kHz, mono.
-    Pcm16,
-}
-
-impl Codec {
-    /// The word on the wire.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Codec::Opus => "opus",
-            Codec::Pcm16 => "pcm16",
-        }
-    }
+/// The caller's own span. One that is wrong counts as none, whatever it is.
+pub(crate) fn parent(value: Option<&RawValue>) -> Option<Context> {
+    Context::parse(&traceparent(value)?)
 }
 
 /// What a message is read against.
@@ -71,7 +54,7 @@ pub(crate) struct Bound<'a> {
     /// The session of the socket.
     pub(crate) session_id: &'a str,
     /// How its speech is worked on; what a message leaves out is taken from here.
-    pub(crate) manner: &'a Manner,
+    pub(crate) options: &'a SpeechOptions,
     /// Bytes of speech in one message.
     pub(crate) max_audio_bytes: usize,
 }
@@ -90,7 +73,7 @@ pub(crate) enum Said {
         audio: Bytes,
     },
     /// A whole utterance.
-    Whole(Box<Whole>),
+    Whole(Box<WholeUtterance>),
     /// Something else for the session.
     Other(FromClient),
     /// A sign of life, to be answered with [`server_heartbeat`].

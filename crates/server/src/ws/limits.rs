@@ -1,15 +1,15 @@
-//! How much a peer may say, and how much nonsense.
+//! Limits of one peer: the rate limit of its messages, and the number of invalid ones.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Bad messages within [`OFFENCE_WINDOW`] after which a peer is shown the door.
+/// Invalid messages within [`OFFENCE_WINDOW`] after which the socket is closed.
 const MAX_OFFENCES: usize = 20;
 const OFFENCE_WINDOW: Duration = Duration::from_secs(10);
 
-/// Messages that a peer may send, as a store of them that fills with time.
+/// Token bucket: at most `per_second` messages a second, bursts of `most`.
 #[derive(Debug)]
 pub(super) struct Rate {
     per_second: f64,
@@ -19,7 +19,7 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// So many in a second, and twice as many at once.
+    /// A rate of `messages` per second, with bursts of twice as many.
     pub(super) fn per_second(messages: u32, now: Instant) -> Self {
         let per_second = f64::from(messages);
         Rate { per_second, most: 2.0 * per_second, left: 2.0 * per_second, at: now }

@@ -2,9 +2,9 @@
 //!
 //! The connection is the node's identity. What it says about jobs goes to the engine as it is read,
 //! what the engine wants of it is written in batches, and when the task ends for whatever reason
-//! the engine knows that the node is gone. `speaking_of_itself` is what it says of itself.
+//! the engine knows that the node is gone. `registration` is what it says of itself.
 
-mod speaking_of_itself;
+mod registration;
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,6 +16,10 @@ use lingua_core::outcome::Code;
 use lingua_engine::Engine;
 use lingua_engine::job::{Assign, Refusal, ToNode};
 use lingua_engine::nodes::{Connection, Nodes, Supports};
+use lingua_protocol::close;
+use lingua_protocol::node::capability::Abilities;
+use lingua_protocol::node::outbound::audio_frame;
+use lingua_protocol::node::{FromNode, decode};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
@@ -26,8 +30,7 @@ use super::outbound::{Close, End, Event, Wire};
 use super::socket::Socket;
 use crate::config::Limits;
 use crate::listener::Peer;
-use crate::wire::capability::Abilities;
-use crate::wire::node::{self, FromNode};
+use crate::wire::node;
 
 const PING_EVERY: Duration = Duration::from_secs(15);
 
@@ -146,7 +149,7 @@ impl NodeSocket {
                 () = &mut ended => return End::Say(self.going_away()),
                 refusal = self.visitor.pass.dismissed() => {
                     self.refuse(&refusal);
-                    return End::Say(Close::new(1008, refusal.detail));
+                    return End::Say(Close::new(close::POLICY, refusal.detail));
                 }
             };
             let goes = match event {
@@ -184,9 +187,9 @@ impl NodeSocket {
         }
         self.engine.metrics().limited("node_messages_per_s");
         let most = self.limits.node_messages_per_s;
-        let detail = format!("more than {most} messages a second");
+        let detail = format!("rate limit: more than {most} messages per second");
         self.refuse(&Refusal::new(Code::RateLimited, &detail));
-        Err(Close::new(1008, detail))
+        Err(Close::new(close::POLICY, detail))
     }
 
     async fn on_text(&mut self, text: Utf8Bytes) -> Goes {
@@ -196,7 +199,7 @@ impl NodeSocket {
             ..COPY_BELOW => Bytes::copy_from_slice(text.as_bytes()),
             _ => Bytes::from(text.clone()),
         };
-        let said = match node::decode(&text, whole) {
+        let said = match decode(&text, whole) {
             Ok(said) => said,
             Err(refusal) => return self.offence(refusal),
         };
@@ -229,7 +232,7 @@ impl NodeSocket {
         let message = match message {
             Some(ToNode::Superseded) | None => return Err(superseded()),
             Some(ToNode::Blocked) => {
-                return Err(Close::new(1008, "an administrator blocked this node"));
+                return Err(Close::new(close::POLICY, "an administrator blocked this node"));
             }
             Some(ToNode::Assign(assign)) if assign.is_late() => {
                 if let Some(connection) = &self.present.connection {
@@ -245,7 +248,7 @@ impl NodeSocket {
         self.wire.send(text);
         if let ToNode::Assign(assign) = message {
             if self.supports.binary_audio {
-                self.wire.send_binary(node::audio_frame(assign.job, &assign.work.audio));
+                self.wire.send_binary(audio_frame(assign.job, &assign.work.audio));
             }
             self.rate.expect(MESSAGES_PER_JOB);
             if assign.wants_receipt() {
@@ -266,13 +269,13 @@ impl NodeSocket {
         let register_by = self.register_by();
         if !registered && register_by <= now {
             self.engine.metrics().limited("handshake_timeout_ms");
-            return Err(Close::new(4002, "no registration in time"));
+            return Err(Close::new(close::HANDSHAKE_TIMEOUT, "no registration in time"));
         }
         // Without a message or pong for so long it is dead.
         let silence = Duration::from_millis(self.limits.silence_ms);
         let silent_at = self.alive_at + silence;
         if silent_at <= now {
-            return Err(Close::new(1013, "nothing was heard for too long"));
+            return Err(Close::new(close::TRY_AGAIN, "no message or pong for too long"));
         }
         if self.next_ping <= now {
             self.wire.ping();
@@ -288,7 +291,7 @@ impl NodeSocket {
         self.refuse(&refusal);
         match self.offences.note(Instant::now()) {
             false => Ok(()),
-            true => Err(Close::new(1008, "too many messages that cannot be understood")),
+            true => Err(Close::new(close::POLICY, "too many invalid messages")),
         }
     }
 
@@ -306,10 +309,10 @@ impl NodeSocket {
     /// Spread out, so that a fleet does not come back in one moment.
     fn going_away(&self) -> Close {
         let pause = 200 + self.engine.chance().bits() % 1_800;
-        Close::new(1001, format!("{{\"retry_after_ms\":{pause}}}"))
+        Close::new(close::GOING_AWAY, format!("{{\"retry_after_ms\":{pause}}}"))
     }
 }
 
 fn superseded() -> Close {
-    Close::new(4001, "a newer connection of this node took over")
+    Close::new(close::SUPERSEDED, "a newer connection of this node took over")
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lingua_core::TenantId;
 use lingua_engine::Engine;
+use lingua_protocol::close;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, timeout};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -369,11 +370,17 @@ impl Wire {
         let (limit, close) = match self.socket.stream.waits_for() {
             Some(full) => (
                 full.as_str(),
-                Close::new(1013, "no room for so large a message; come again later"),
+                Close::new(close::TRY_AGAIN, "no memory for a message of this size; retry later"),
             ),
             None => {
                 let limit = self.message_limit.as_millis();
-                ("message_timeout_ms", Close::new(1008, format!("a message took over {limit} ms")))
+                (
+                    "message_timeout_ms",
+                    Close::new(
+                        close::POLICY,
+                        format!("a message was not complete after {limit} ms"),
+                    ),
+                )
             }
         };
         self.engine.metrics().limited(limit);
@@ -403,20 +410,22 @@ fn size(message: &Message) -> usize {
 /// What is said to a peer whose bytes are no WebSocket.
 fn end_of(error: &Error) -> End {
     match error {
-        Error::Capacity(_) => End::Say(Close::new(1009, "the message is too large")),
-        Error::Io(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
-            End::Say(Close::new(1009, "too much for one who has not said who they are"))
-        }
+        Error::Capacity(_) => End::Say(Close::new(close::TOO_LARGE, "the message is too large")),
+        Error::Io(error) if error.kind() == std::io::ErrorKind::FileTooLarge => End::Say(
+            Close::new(close::TOO_LARGE, "too many bytes before session_init or registration"),
+        ),
         Error::Io(error) => match error.get_ref().and_then(|why| why.downcast_ref()) {
-            Some(Refused::TooLarge) => End::Say(Close::new(1009, "the message is too large")),
-            Some(Refused::WrongFrame) => End::Say(Close::new(1002, "this is no WebSocket")),
+            Some(Refused::TooLarge) => {
+                End::Say(Close::new(close::TOO_LARGE, "the message is too large"))
+            }
+            Some(Refused::WrongFrame) => End::Say(Close::new(1002, "not a valid WebSocket frame")),
             None => End::Lost("the connection broke"),
         },
-        Error::Utf8(_) => End::Say(Close::new(1007, "a text that is not UTF-8")),
+        Error::Utf8(_) => End::Say(Close::new(1007, "the text is not UTF-8")),
         Error::Protocol(error::ProtocolError::ResetWithoutClosingHandshake) => {
             End::Lost("it hung up without a close")
         }
-        Error::Protocol(_) => End::Say(Close::new(1002, "this is no WebSocket")),
+        Error::Protocol(_) => End::Say(Close::new(1002, "not a valid WebSocket frame")),
         _ => End::Lost("the connection broke"),
     }
 }

@@ -1,7 +1,7 @@
-//! The line of one client: from frames to words and back.
+//! The connection of one client: from frames to messages and back.
 //!
-//! It belongs to the session's own task. What has nothing to do with the session it settles itself:
-//! signs of life, messages that cannot be, a client that says too much or takes too little.
+//! It belongs to the session's own task. What does not concern the session it handles itself:
+//! heartbeats, malformed messages, a client that sends too much or takes too little.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,10 +13,12 @@ use bytes::Bytes;
 use lingua_core::outcome::Code;
 use lingua_engine::Engine;
 use lingua_engine::job::Refusal;
-use lingua_engine::sessions::mail::Mailbox;
-use lingua_engine::sessions::words::{
-    Action, Bye, Detail, FromClient, Line, LineEvent, Manner, ToClient,
-};
+use lingua_engine::sessions::commands::CommandReceiver;
+use lingua_engine::sessions::connection::{ClientConnection, CloseReason, ConnectionEvent};
+use lingua_engine::sessions::inbound::FromClient;
+use lingua_engine::sessions::options::SpeechOptions;
+use lingua_engine::sessions::outbound::{Action, Detail, ToClient};
+use lingua_protocol::close;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -46,35 +48,36 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// Who takes nothing and has more than this in line is let go at the first of the two spans.
 const MAX_UNSENT: usize = 8 << 20;
 
-/// Speaks with a client until its session has taken the line over.
+/// Speaks with a client until its session has taken the connection over.
 pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, visitor: Visitor) {
     let address = peer.address;
-    let mut line = SessionLine::new(socket, engine.clone(), peer, visitor);
-    let init = match line.handshake(address).await {
+    let mut connection = SessionConnection::new(socket, engine.clone(), peer, visitor);
+    let init = match connection.handshake(address).await {
         Ok(init) => init,
-        Err(bye) => return Box::new(line).end(bye).await,
+        Err(reason) => return Box::new(connection).close(reason).await,
     };
-    let init = match line.enter(init) {
+    let init = match connection.enter(init) {
         Ok(init) => init,
         Err(refusal) => {
-            line.tell(ToClient::Error { refusal: &refusal, details: &[] });
+            connection.send(ToClient::Error { refusal: &refusal, details: &[] });
             // Who has too many sessions may come again.
-            let code = if refusal.code == Code::QuotaExceeded { 1013 } else { 1008 };
-            return Box::new(line).end(Bye::new(code, refusal.detail)).await;
+            let code =
+                if refusal.code == Code::QuotaExceeded { close::TRY_AGAIN } else { close::POLICY };
+            return Box::new(connection).close(CloseReason::new(code, refusal.detail)).await;
         }
     };
-    line.codec = init.codec;
-    line.binary = init.binary;
-    line.manner = Some(Arc::clone(&init.opening.manner));
-    line.framer = Framer::new(init.codec);
-    if let Err(refused) = engine.sessions.open(init.opening, Box::new(line)).await {
+    connection.codec = init.codec;
+    connection.binary = init.binary;
+    connection.options = Some(Arc::clone(&init.opening.options));
+    connection.framer = Framer::new(init.codec);
+    if let Err(refused) = engine.sessions.open(init.opening, Box::new(connection)).await {
         tracing::debug!(reason = refused.refusal.code.as_str(), "a session is refused");
-        refused.end().await;
+        refused.close().await;
     }
 }
 
-/// The line of one client.
-struct SessionLine {
+/// The connection of one client.
+struct SessionConnection {
     engine: Engine,
     visitor: Visitor,
     /// For the session to be opened.
@@ -86,7 +89,7 @@ struct SessionLine {
     wire: Wire,
     /// Once the session is open.
     session_id: String,
-    manner: Option<Arc<Manner>>,
+    options: Option<Arc<SpeechOptions>>,
     codec: Codec,
     binary: bool,
     framer: Framer,
@@ -100,15 +103,15 @@ struct SessionLine {
     pressed: bool,
     /// When it was last asked to say less.
     slowed_at: Option<Instant>,
-    /// How the line is to end, once that is clear.
-    ending: Option<Bye>,
+    /// Why it is to be closed, once that is clear.
+    ending: Option<CloseReason>,
 }
 
-impl SessionLine {
+impl SessionConnection {
     fn new(socket: Socket, engine: Engine, peer: Peer, visitor: Visitor) -> Self {
         let now = Instant::now();
         let limits = Arc::clone(&peer.limits);
-        SessionLine {
+        SessionConnection {
             visitor,
             silence: Duration::from_millis(limits.silence_ms),
             handshake: Duration::from_millis(limits.handshake_timeout_ms),
@@ -116,7 +119,7 @@ impl SessionLine {
             wire: Wire::new(socket, engine.clone(), peer, PATIENCE),
             engine,
             session_id: String::new(),
-            manner: None,
+            options: None,
             codec: Codec::default(),
             binary: false,
             framer: Framer::new(Codec::default()),
@@ -132,7 +135,7 @@ impl SessionLine {
     }
 
     /// Waits for the message that opens the session.
-    async fn handshake(&mut self, address: std::net::IpAddr) -> Result<Init, Bye> {
+    async fn handshake(&mut self, address: std::net::IpAddr) -> Result<Init, CloseReason> {
         let by = Instant::now() + self.handshake;
         self.wire.wake_at(by);
         loop {
@@ -155,16 +158,19 @@ impl SessionLine {
                 }
                 Event::Due if by <= Instant::now() => {
                     self.engine.metrics().limited("handshake_timeout_ms");
-                    return Err(Bye::new(4002, "no session_init in time"));
+                    return Err(CloseReason::new(
+                        close::HANDSHAKE_TIMEOUT,
+                        "no session_init in time",
+                    ));
                 }
                 // How much a stranger may send is bounded, in frames of whatever size.
                 Event::Due | Event::Alive | Event::Frames(_) | Event::Written => continue,
-                Event::Ended(end) => return Err(bye_of(end)),
+                Event::Ended(end) => return Err(close_reason(end)),
                 Event::Outgoing(never) => match never {},
             };
             self.offence(&refusal);
-            if let Some(bye) = self.ending.take() {
-                return Err(bye);
+            if let Some(reason) = self.ending.take() {
+                return Err(reason);
             }
         }
     }
@@ -176,7 +182,7 @@ impl SessionLine {
             && let Some(tenant) = &known.tenant
         {
             if init.named.as_ref().is_some_and(|named| named != tenant) {
-                let detail = "tenant_id: the token is another tenant's";
+                let detail = "tenant_id: the token belongs to another tenant";
                 let refusal = Refusal::new(Code::Forbidden, detail);
                 self.visitor.note(Role::Session, Err(&refusal));
                 return Err(refusal);
@@ -219,8 +225,8 @@ impl SessionLine {
             self.slowed_at = Some(now);
             self.engine.metrics().limited("session_messages_per_s");
             let resume_after_ms = Some(lingua_core::time::millis(wait).max(1));
-            let message = "more is sent than a conversation needs";
-            self.tell(ToClient::Backpressure {
+            let message = "rate limit: too many messages per second";
+            self.send(ToClient::Backpressure {
                 action: Action::SlowDown,
                 resume_after_ms,
                 message,
@@ -241,10 +247,10 @@ impl SessionLine {
     }
 
     fn read<T>(&self, read: impl FnOnce(&Bound<'_>) -> T) -> T {
-        let manner = self.manner.as_ref().expect("set before the session was opened");
+        let options = self.options.as_ref().expect("set before the session was opened");
         read(&Bound {
             session_id: &self.session_id,
-            manner,
+            options,
             max_audio_bytes: self.engine.settings().max_audio_bytes,
         })
     }
@@ -253,9 +259,9 @@ impl SessionLine {
         let refusal = match said {
             Ok(Said::Audio { seq, is_final, audio }) => return self.on_audio(seq, is_final, audio),
             Ok(Said::Whole(whole)) => return Some(FromClient::Utterance(whole)),
-            Ok(Said::Other(FromClient::SetLanguages(manner))) => {
-                self.manner = Some(Arc::clone(&manner));
-                return Some(FromClient::SetLanguages(manner));
+            Ok(Said::Other(FromClient::SetLanguages(options))) => {
+                self.options = Some(Arc::clone(&options));
+                return Some(FromClient::SetLanguages(options));
             }
             Ok(Said::Other(said)) => return Some(said),
             Ok(Said::Heartbeat { timestamp }) => {
@@ -301,27 +307,31 @@ impl SessionLine {
         };
         if is_final && let Some(bytes) = self.framer.finish() {
             self.engine.metrics().audio_unframed(bytes);
-            let detail = "the utterance ends within a packet, whose beginning is dropped";
+            let detail =
+                "the utterance ends within an audio packet; the incomplete packet is dropped";
             let details = [("bytes", Detail::Number(bytes as u64))];
             let refusal = &Refusal::new(Code::InvalidMessage, detail);
-            self.tell(ToClient::Error { refusal, details: &details });
+            self.send(ToClient::Error { refusal, details: &details });
         }
         Some(FromClient::Audio { seq, audio, duration, is_final })
     }
 
     /// Answers something that cannot be; a client that keeps on is shown the door.
     fn offence(&mut self, refusal: &Refusal) {
-        self.tell(ToClient::Error { refusal, details: &[] });
+        self.send(ToClient::Error { refusal, details: &[] });
         if self.offences.note(Instant::now()) {
-            let reason = "too many messages that cannot be understood";
-            self.ending.get_or_insert(Bye::new(1008, reason));
+            let reason = "too many invalid messages";
+            self.ending.get_or_insert(CloseReason::new(close::POLICY, reason));
         }
     }
 
     /// What time alone brings about.
     fn on_due(&mut self, now: Instant) {
         if self.alive_at + self.silence <= now {
-            self.ending.get_or_insert(Bye::new(1013, "nothing was heard for too long"));
+            self.ending.get_or_insert(CloseReason::new(
+                close::TRY_AGAIN,
+                "no message or pong for too long",
+            ));
         }
         if self.next_ping <= now {
             if self.alive_at + PING_EVERY <= now {
@@ -333,8 +343,8 @@ impl SessionLine {
             None => self.pressed = false,
             Some(since) if !self.pressed && since + SLOW <= now => {
                 self.pressed = true;
-                let message = "what is sent to you is not taken";
-                self.tell(ToClient::Backpressure {
+                let message = "the client does not read what is sent to it";
+                self.send(ToClient::Backpressure {
                     action: Action::Pause,
                     resume_after_ms: None,
                     message,
@@ -356,19 +366,23 @@ impl SessionLine {
     }
 }
 
-impl Line for SessionLine {
-    fn poll_event(&mut self, cx: &mut Context<'_>, mailbox: &mut Mailbox) -> Poll<LineEvent> {
+impl ClientConnection for SessionConnection {
+    fn poll_event(
+        &mut self,
+        cx: &mut Context<'_>,
+        commands: &mut CommandReceiver,
+    ) -> Poll<ConnectionEvent> {
         loop {
             if let Poll::Ready(refusal) = self.visitor.pass.poll_dismissed(cx) {
-                self.tell(ToClient::Error { refusal: &refusal, details: &[] });
-                self.ending.get_or_insert(Bye::new(1008, refusal.detail));
+                self.send(ToClient::Error { refusal: &refusal, details: &[] });
+                self.ending.get_or_insert(CloseReason::new(close::POLICY, refusal.detail));
             }
-            if let Some(bye) = self.ending.take() {
-                return Poll::Ready(LineEvent::Ended(bye));
+            if let Some(reason) = self.ending.take() {
+                return Poll::Ready(ConnectionEvent::Closed(reason));
             }
             let due = self.next_due();
             self.wire.wake_at(due);
-            let event = ready!(self.wire.poll_event(cx, |cx| mailbox.poll_recv(cx)));
+            let event = ready!(self.wire.poll_event(cx, |cx| commands.poll_recv(cx)));
             let said = match event {
                 Event::Text(text) => self.on_text(&text),
                 Event::Binary(frame) => self.on_binary(frame),
@@ -380,9 +394,13 @@ impl Line for SessionLine {
                     self.count(Instant::now(), f64::from(frames));
                     None
                 }
-                Event::Outgoing(Some(mail)) => return Poll::Ready(LineEvent::Mail(mail)),
+                Event::Outgoing(Some(command)) => {
+                    return Poll::Ready(ConnectionEvent::Command(command));
+                }
                 Event::Outgoing(None) => {
-                    return Poll::Ready(LineEvent::Ended(Bye::lost("the session is over")));
+                    return Poll::Ready(ConnectionEvent::Closed(CloseReason::lost(
+                        "the session is over",
+                    )));
                 }
                 Event::Written => None,
                 Event::Due => {
@@ -390,14 +408,16 @@ impl Line for SessionLine {
                     self.on_due(now);
                     if self.session_due.is_some_and(|due| due <= now) {
                         self.session_due = None;
-                        return Poll::Ready(LineEvent::Due);
+                        return Poll::Ready(ConnectionEvent::Due);
                     }
                     None
                 }
-                Event::Ended(end) => return Poll::Ready(LineEvent::Ended(bye_of(end))),
+                Event::Ended(end) => {
+                    return Poll::Ready(ConnectionEvent::Closed(close_reason(end)));
+                }
             };
             if let Some(said) = said {
-                return Poll::Ready(LineEvent::Said(said));
+                return Poll::Ready(ConnectionEvent::Message(said));
             }
         }
     }
@@ -406,11 +426,11 @@ impl Line for SessionLine {
         self.session_due = due;
     }
 
-    fn tell(&mut self, word: ToClient<'_>) {
-        if matches!(word, ToClient::Backpressure { .. }) {
+    fn send(&mut self, message: ToClient<'_>) {
+        if matches!(message, ToClient::Backpressure { .. }) {
             self.engine.metrics().pressed();
         }
-        if let ToClient::Opened(opened) = &word {
+        if let ToClient::Opened(opened) = &message {
             self.session_id = opened.session.as_str().to_owned();
         }
         let about = Renderer {
@@ -421,18 +441,21 @@ impl Line for SessionLine {
             heartbeat_interval_ms: HEARTBEAT_MS,
         };
         let mut text = String::new();
-        if session::render(&word, &about, &mut text) {
+        if session::render(&message, &about, &mut text) {
             self.wire.send(text);
         }
         if self.wire.line_bytes() > MAX_UNSENT && self.takes_nothing() {
-            self.ending.get_or_insert(Bye::new(1013, "what is sent is not taken"));
+            self.ending.get_or_insert(CloseReason::new(
+                close::TRY_AGAIN,
+                "the client does not read what is sent to it",
+            ));
         }
     }
 
-    fn end(self: Box<Self>, bye: Bye) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let end = match bye.code {
-            Some(code) => End::Say(Close::new(code, bye.reason)),
-            None if bye.reason == ANSWER => End::Answer,
+    fn close(self: Box<Self>, reason: CloseReason) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let end = match reason.code {
+            Some(code) => End::Say(Close::new(code, reason.text)),
+            None if reason.text == ANSWER => End::Answer,
             None => End::Lost("the connection ended"),
         };
         Box::pin(self.wire.end(end))
@@ -442,11 +465,13 @@ impl Line for SessionLine {
 /// A client that closed is owed an answer.
 const ANSWER: &str = "the client closed it";
 
-fn bye_of(end: End) -> Bye {
+fn close_reason(end: End) -> CloseReason {
     match end {
-        End::Say(close) => Bye::new(close.code, close.reason),
-        End::Answer => Bye::lost(ANSWER),
-        End::Stuck => Bye::new(1013, "what is sent is not taken"),
-        End::Lost(why) => Bye::lost(why),
+        End::Say(close) => CloseReason::new(close.code, close.reason),
+        End::Answer => CloseReason::lost(ANSWER),
+        End::Stuck => {
+            CloseReason::new(close::TRY_AGAIN, "the client does not read what is sent to it")
+        }
+        End::Lost(why) => CloseReason::lost(why),
     }
 }

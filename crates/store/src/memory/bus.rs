@@ -1,4 +1,4 @@
-//! How one instance tells another.
+//! Which instances are alive, and the messages between them.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -15,11 +15,12 @@ use tokio::time::Instant;
 use super::expiring::{Expiring, Map};
 use super::{MemoryStore, waiting};
 use crate::bus::{
-    Announce, Delivery, EntryId, Envelope, INBOX_CAPACITY, Inherit, InstanceBus,
-    MAX_ENVELOPE_BYTES, Peer, Posting, RECEIVE_BATCH, check_address, check_part,
+    Delivery, EntryId, Envelope, INBOX_CAPACITY, Inboxes, Inherit, MAX_ENVELOPE_BYTES, Posting,
+    RECEIVE_BATCH,
 };
 use crate::error::{Error, Result, checked_ms};
 use crate::instance::Instance;
+use crate::presence::{Announce, Peer, Presence, check_address};
 
 /// One lock for all inboxes: that an instance lives and what is in its inbox belong together, and
 /// bodies are copied outside of it.
@@ -31,17 +32,15 @@ pub(super) struct Bus {
 
 #[derive(Default)]
 struct State {
-    alive: Map<InstanceId, Presence>,
+    alive: Map<InstanceId, Announced>,
     inboxes: Map<Instance, Inbox>,
-    /// What instances say of themselves, each until when.
-    parts: Map<InstanceId, (Moment, Vec<u8>)>,
     /// Of the envelopes' ids.
     hasher: RandomState,
     /// The number of the last envelope in any inbox, so that none is ever used twice.
     last: u64,
 }
 
-struct Presence {
+struct Announced {
     boot: u64,
     address: String,
     until: Moment,
@@ -67,7 +66,7 @@ struct Letter {
 }
 
 impl State {
-    fn presence(&self, now: Moment, instance: &Instance) -> Option<&Presence> {
+    fn presence(&self, now: Moment, instance: &Instance) -> Option<&Announced> {
         let presence = self.alive.get(&instance.id)?;
         Some(presence).filter(|p| p.boot == instance.boot && p.until > now)
     }
@@ -78,7 +77,7 @@ impl State {
             let lasting = now.until(other.until);
             return Announce::Taken { address: other.address.clone(), lasting };
         }
-        let presence = Presence { boot: me.boot, address: address.to_owned(), until };
+        let presence = Announced { boot: me.boot, address: address.to_owned(), until };
         self.alive.insert(me.id.clone(), presence);
         self.inboxes.entry(me.clone()).or_default();
         Announce::Announced
@@ -165,33 +164,7 @@ fn deliver(now: Moment, letters: Vec<(u64, Letter)>) -> Vec<Delivery> {
 }
 
 #[async_trait]
-impl InstanceBus for MemoryStore {
-    async fn announce(&self, me: &Instance, address: &str, ttl: Duration) -> Result<Announce> {
-        checked_ms(ttl)?;
-        check_address(address)?;
-        let now = self.clock.now();
-        Ok(self.bus.state.lock().announce(now, me, address, now + ttl))
-    }
-
-    async fn withdraw(&self, me: &Instance) -> Result<()> {
-        let mut state = self.bus.state.lock();
-        if state.alive.get(&me.id).is_some_and(|presence| presence.boot == me.boot) {
-            state.alive.remove(&me.id);
-        }
-        Ok(())
-    }
-
-    async fn peers(&self) -> Result<Vec<Peer>> {
-        let now = self.clock.now();
-        let state = self.bus.state.lock();
-        let alive = state.alive.iter().filter(|(_, presence)| presence.until > now);
-        let peer = |(id, presence): (&InstanceId, &Presence)| Peer {
-            instance: Instance { id: id.clone(), boot: presence.boot },
-            address: presence.address.clone(),
-        };
-        Ok(alive.map(peer).collect())
-    }
-
+impl Inboxes for MemoryStore {
     async fn send(&self, to: &Instance, envelope: &Envelope) -> Result<Posting> {
         checked_ms(envelope.live_for)?;
         if envelope.body.len() > MAX_ENVELOPE_BYTES {
@@ -240,24 +213,6 @@ impl InstanceBus for MemoryStore {
         Ok(self.bus.state.lock().inboxes.get(inbox).map_or(0, |inbox| inbox.letters.len()))
     }
 
-    async fn post_part(&self, me: &Instance, part: &[u8], ttl: Duration) -> Result<()> {
-        checked_ms(ttl)?;
-        check_part(part)?;
-        let now = self.clock.now();
-        let (until, part) = (now + ttl, part.to_vec());
-        let mut state = self.bus.state.lock();
-        state.parts.retain(|_, (until, _)| *until > now);
-        state.parts.insert(me.id.clone(), (until, part));
-        Ok(())
-    }
-
-    async fn parts(&self) -> Result<Vec<Vec<u8>>> {
-        let now = self.clock.now();
-        let state = self.bus.state.lock();
-        let live = state.parts.values().filter(|(until, _)| *until > now);
-        Ok(live.map(|(_, part)| part.clone()).collect())
-    }
-
     async fn orphans(&self) -> Result<Vec<Instance>> {
         let now = self.clock.now();
         let state = self.bus.state.lock();
@@ -275,6 +230,35 @@ impl InstanceBus for MemoryStore {
         let left = state.inherit(now, dead, heir, now + ttl);
         drop(state);
         Ok(left.map_or(Inherit::Held, |left| Inherit::Entries(deliver(now, left))))
+    }
+}
+
+#[async_trait]
+impl Presence for MemoryStore {
+    async fn announce(&self, me: &Instance, address: &str, ttl: Duration) -> Result<Announce> {
+        checked_ms(ttl)?;
+        check_address(address)?;
+        let now = self.clock.now();
+        Ok(self.bus.state.lock().announce(now, me, address, now + ttl))
+    }
+
+    async fn withdraw(&self, me: &Instance) -> Result<()> {
+        let mut state = self.bus.state.lock();
+        if state.alive.get(&me.id).is_some_and(|presence| presence.boot == me.boot) {
+            state.alive.remove(&me.id);
+        }
+        Ok(())
+    }
+
+    async fn peers(&self) -> Result<Vec<Peer>> {
+        let now = self.clock.now();
+        let state = self.bus.state.lock();
+        let alive = state.alive.iter().filter(|(_, presence)| presence.until > now);
+        let peer = |(id, presence): (&InstanceId, &Announced)| Peer {
+            instance: Instance { id: id.clone(), boot: presence.boot },
+            address: presence.address.clone(),
+        };
+        Ok(alive.map(peer).collect())
     }
 }
 

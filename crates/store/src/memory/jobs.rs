@@ -1,28 +1,21 @@
 //! Which attempt of a job counts, and how it ended.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use async_trait::async_trait;
 use lingua_core::job::JobState;
 use lingua_core::limits::MAX_ATTEMPTS;
-use lingua_core::{JobId, LeaseToken, Moment, NodeId, RequestId, SessionKey, TenantId, TurnId};
-use parking_lot::Mutex;
+use lingua_core::{JobId, LeaseToken, Moment, NodeId, SessionKey};
 
 use super::MemoryStore;
-use super::expiring::{Expiring, Map};
+use super::expiring::Expiring;
 use super::sharded::Sharded;
 use crate::error::{Error, Result, checked_ms};
 use crate::jobs::{
-    Assign, Assignment, Create, EndedBy, Ending, Finish, JobBook, JobRecord, NewJob,
+    Assign, Assignment, Create, EndedBy, Ending, Finish, JobRecord, JobRecords, NewJob,
 };
 
 #[derive(Default)]
 pub(super) struct Jobs {
     records: Sharded<Expiring<JobId, Job>, 16>,
-    watched: Mutex<Watched>,
-    requests: Sharded<Expiring<(TenantId, RequestId), JobId>, 16>,
-    turns: Sharded<Expiring<(SessionKey, TurnId), NodeId>, 16>,
 }
 
 /// A record. There are as many as jobs in the time that one is remembered, so it is small: with its
@@ -159,15 +152,8 @@ impl Job {
     }
 }
 
-/// Jobs that any instance looks after, by deadline.
-#[derive(Default)]
-struct Watched {
-    deadlines: Map<JobId, Moment>,
-    order: BTreeSet<(Moment, JobId)>,
-}
-
 #[async_trait]
-impl JobBook for MemoryStore {
+impl JobRecords for MemoryStore {
     async fn create(&self, job: &NewJob<'_>) -> Result<Create> {
         checked_ms(job.deadline_in)?;
         checked_ms(job.keep_for)?;
@@ -222,84 +208,6 @@ impl JobBook for MemoryStore {
         let now = self.clock.now();
         let (hash, records) = self.jobs.records.of(job);
         Ok(records.get(now, hash, job).map(|known| known.record(job)))
-    }
-
-    async fn watch(&self, job: &JobId, deadline_in: Duration) -> Result<()> {
-        checked_ms(deadline_in)?;
-        let deadline = self.clock.now() + deadline_in;
-        let mut watched = self.jobs.watched.lock();
-        if let Some(before) = watched.deadlines.insert(*job, deadline) {
-            watched.order.remove(&(before, *job));
-        }
-        watched.order.insert((deadline, *job));
-        Ok(())
-    }
-
-    async fn unwatch(&self, job: &JobId) -> Result<()> {
-        let mut watched = self.jobs.watched.lock();
-        if let Some(deadline) = watched.deadlines.remove(job) {
-            watched.order.remove(&(deadline, *job));
-        }
-        Ok(())
-    }
-
-    async fn due(&self, limit: usize) -> Result<Vec<JobId>> {
-        let now = self.clock.now();
-        let watched = self.jobs.watched.lock();
-        let due = watched.order.iter().take_while(|(deadline, _)| *deadline <= now);
-        Ok(due.take(limit).map(|(_, job)| *job).collect())
-    }
-
-    async fn claim_request(
-        &self,
-        tenant: &TenantId,
-        request: &RequestId,
-        job: &JobId,
-        keep_for: Duration,
-    ) -> Result<JobId> {
-        checked_ms(keep_for)?;
-        let now = self.clock.now();
-        let key = (tenant.clone(), request.clone());
-        let (hash, mut requests) = self.jobs.requests.of(&key);
-        let bound = requests.put_new(now, hash, key, now + keep_for, || *job);
-        Ok(bound.copied().unwrap_or(*job))
-    }
-
-    async fn release_request(
-        &self,
-        tenant: &TenantId,
-        request: &RequestId,
-        job: &JobId,
-    ) -> Result<()> {
-        let now = self.clock.now();
-        let key = (tenant.clone(), request.clone());
-        let (hash, mut requests) = self.jobs.requests.of(&key);
-        if requests.get(now, hash, &key) == Some(job) {
-            requests.put(now, hash, key, *job, now);
-        }
-        Ok(())
-    }
-
-    async fn bind_turn(
-        &self,
-        session: &SessionKey,
-        turn: &TurnId,
-        node: &NodeId,
-        lease: Duration,
-    ) -> Result<()> {
-        checked_ms(lease)?;
-        let now = self.clock.now();
-        let key = (session.clone(), turn.clone());
-        let (hash, mut turns) = self.jobs.turns.of(&key);
-        turns.put(now, hash, key, node.clone(), now + lease);
-        Ok(())
-    }
-
-    async fn turn_node(&self, session: &SessionKey, turn: &TurnId) -> Result<Option<NodeId>> {
-        let now = self.clock.now();
-        let key = (session.clone(), turn.clone());
-        let (hash, turns) = self.jobs.turns.of(&key);
-        Ok(turns.get(now, hash, &key).cloned())
     }
 }
 

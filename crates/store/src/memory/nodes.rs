@@ -17,8 +17,8 @@ use super::{MemoryStore, next_epoch};
 use crate::error::{Error, Result, checked_ms};
 use crate::instance::Instance;
 use crate::nodes::{
-    Beat, BeatReply, Changes, Claim, FeedCursor, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS,
-    NodeDirectory, NodeRecord, Order, ProfileVersion, Put, Registration, Vitals,
+    Beat, BeatReply, Changes, Claim, FeedCursor, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS, NodeFeed,
+    NodeOrders, NodeRecord, NodeRecords, Order, ProfileVersion, Put, Registration, Vitals,
 };
 
 /// All nodes with their leases. A shard's lock covers a node's record and its leases, so that a
@@ -214,7 +214,7 @@ fn checked(vitals: &Vitals) -> Result<()> {
 }
 
 #[async_trait]
-impl NodeDirectory for MemoryStore {
+impl NodeRecords for MemoryStore {
     async fn put(&self, node: &NodeId, registration: &Registration) -> Result<Put> {
         checked(&registration.vitals)?;
         let version = ProfileVersion::of(&registration.profile);
@@ -290,22 +290,6 @@ impl NodeDirectory for MemoryStore {
         Ok(())
     }
 
-    async fn order(&self, node: &NodeId, order: Order) -> Result<bool> {
-        let (hash, mut shard) = self.nodes.shards.of(node);
-        let Some(known) = shard.nodes.get_mut(hash, node) else { return Ok(false) };
-        if known.record.is_none() && known.order == Order::Serve {
-            return Ok(false);
-        }
-        known.order = order;
-        self.nodes.feed.push(node);
-        Ok(true)
-    }
-
-    async fn ordered(&self, node: &NodeId) -> Result<Order> {
-        let (hash, shard) = self.nodes.shards.of(node);
-        Ok(shard.nodes.get(hash, node).map(|known| known.order).unwrap_or_default())
-    }
-
     async fn get(&self, node: &NodeId) -> Result<Option<NodeRecord>> {
         let now = self.clock.now();
         let (hash, shard) = self.nodes.shards.of(node);
@@ -313,7 +297,10 @@ impl NodeDirectory for MemoryStore {
         drop(shard);
         Ok(read.map(|read| read.tell(node.clone())))
     }
+}
 
+#[async_trait]
+impl NodeFeed for MemoryStore {
     async fn shard(&self, shard: u32) -> Result<Vec<NodeRecord>> {
         let now = self.clock.now();
         let wrong = Error::Invalid("there are 64 shards of nodes");
@@ -327,6 +314,25 @@ impl NodeDirectory for MemoryStore {
 
     async fn changes(&self, cursor: Option<&FeedCursor>, wait: Duration) -> Result<Changes> {
         Ok(self.nodes.feed.after(cursor, wait).await)
+    }
+}
+
+#[async_trait]
+impl NodeOrders for MemoryStore {
+    async fn set(&self, node: &NodeId, order: Order) -> Result<bool> {
+        let (hash, mut shard) = self.nodes.shards.of(node);
+        let Some(known) = shard.nodes.get_mut(hash, node) else { return Ok(false) };
+        if known.record.is_none() && known.order == Order::Serve {
+            return Ok(false);
+        }
+        known.order = order;
+        self.nodes.feed.push(node);
+        Ok(true)
+    }
+
+    async fn get(&self, node: &NodeId) -> Result<Order> {
+        let (hash, shard) = self.nodes.shards.of(node);
+        Ok(shard.nodes.get(hash, node).map(|known| known.order).unwrap_or_default())
     }
 }
 

@@ -1,25 +1,21 @@
-//! Who speaks for a session, and who leads a task.
+//! Which instance owns a session.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lingua_core::{Moment, SessionKey};
-use parking_lot::Mutex;
 
-use super::expiring::{Expiring, Map};
+use super::expiring::Expiring;
 use super::sharded::Sharded;
 use super::{MemoryStore, next_epoch};
 use crate::error::{Error, Result, checked_ms};
 use crate::instance::Instance;
 use crate::nodes::Fenced;
-use crate::owners::{
-    Claimed, EPOCH_MEMORY, Lead, MAX_STATE_BYTES, Owner, OwnerTable, Task, check_published,
-};
+use crate::owners::{Claimed, EPOCH_MEMORY, MAX_STATE_BYTES, Owner, SessionOwners};
 
 #[derive(Default)]
 pub(super) struct Owners {
     pub(super) sessions: Sharded<Sessions, 16>,
-    leaders: Mutex<Map<Task, Leader>>,
 }
 
 /// A share of the sessions.
@@ -56,16 +52,8 @@ impl Sessions {
     }
 }
 
-/// The leader of a task, or the last one it had: its fence is the next one's floor.
-struct Leader {
-    instance: Instance,
-    fence: u64,
-    until: Moment,
-    published: Option<Vec<u8>>,
-}
-
 #[async_trait]
-impl OwnerTable for MemoryStore {
+impl SessionOwners for MemoryStore {
     async fn claim(
         &self,
         session: &SessionKey,
@@ -145,48 +133,5 @@ impl OwnerTable for MemoryStore {
         let now = self.clock.now();
         let (hash, sessions) = self.owners.sessions.of(session);
         Ok(sessions.saved.get(now, hash, session).cloned())
-    }
-
-    async fn lead(&self, task: Task, instance: &Instance, ttl: Duration) -> Result<Lead> {
-        checked_ms(ttl)?;
-        let now = self.clock.now();
-        let mut leaders = self.owners.leaders.lock();
-        let last = leaders.get(&task);
-        let fence = match last.filter(|leader| leader.until > now) {
-            Some(leader) if leader.instance == *instance => leader.fence,
-            Some(leader) => return Ok(Lead::Held { by: leader.instance.clone() }),
-            None => next_epoch(last.map(|leader| leader.fence), now),
-        };
-        let published = leaders.remove(&task).and_then(|leader| leader.published);
-        let (instance, until) = (instance.clone(), now + ttl);
-        leaders.insert(task, Leader { instance, fence, until, published });
-        Ok(Lead::Leading { fence })
-    }
-
-    async fn publish(&self, task: Task, fence: u64, what: &[u8]) -> Result<Fenced> {
-        check_published(what)?;
-        let mut leaders = self.owners.leaders.lock();
-        Ok(match leaders.get_mut(&task) {
-            Some(leader) if leader.fence > fence => Fenced::Superseded { epoch: leader.fence },
-            Some(leader) if leader.fence == fence => {
-                leader.published = Some(what.to_vec());
-                Fenced::Done
-            }
-            _ => Fenced::Unknown,
-        })
-    }
-
-    async fn published(&self, task: Task) -> Result<Option<Vec<u8>>> {
-        Ok(self.owners.leaders.lock().get(&task).and_then(|leader| leader.published.clone()))
-    }
-
-    async fn resign(&self, task: Task, instance: &Instance, fence: u64) -> Result<()> {
-        let now = self.clock.now();
-        let mut leaders = self.owners.leaders.lock();
-        let current = leaders.get_mut(&task);
-        if let Some(leader) = current.filter(|l| l.instance == *instance && l.fence == fence) {
-            leader.until = leader.until.min(now);
-        }
-        Ok(())
     }
 }

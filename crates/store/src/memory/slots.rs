@@ -11,7 +11,7 @@ use lingua_core::{LeaseToken, Moment, NodeId};
 use super::MemoryStore;
 use super::nodes::{Node, Record};
 use crate::error::{Error, Result, checked_ms};
-use crate::slots::{Confirm, Refusal, Report, Reserve, SlotLedger, Wish};
+use crate::slots::{Confirm, Refusal, Report, Reserve, SlotLeases, Wish};
 
 impl Node {
     fn reserve(&mut self, now: Moment, wish: &Wish<'_>) -> Reserve {
@@ -81,7 +81,7 @@ impl Record {
 }
 
 #[async_trait]
-impl SlotLedger for MemoryStore {
+impl SlotLeases for MemoryStore {
     async fn reserve(&self, wish: &Wish<'_>) -> Result<Reserve> {
         checked_ms(wish.lease)?;
         if wish.models.len() > MAX_MODELS_PER_JOB {

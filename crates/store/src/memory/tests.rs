@@ -9,12 +9,13 @@ use lingua_core::slots::SPENT_RETENTION;
 use lingua_core::{InstanceId, JobId, LeaseToken, NodeId, SessionId, SessionKey, TenantId};
 
 use super::*;
-use crate::bus::{Announce, InstanceBus};
+use crate::bus::Inboxes;
 use crate::instance::Instance;
-use crate::jobs::{Assignment, Create, EndedBy, Ending, Finish, JobBook, NewJob};
-use crate::nodes::{Claim, NodeDirectory, ProfileVersion, Put, Registration, Vitals};
-use crate::once::{Name, OnceWindow, Rate, Take};
-use crate::slots::{Reserve, SlotLedger, Wish};
+use crate::jobs::{Assignment, Create, EndedBy, Ending, Finish, JobRecords, NewJob};
+use crate::nodes::{Claim, NodeRecords, ProfileVersion, Put, Registration, Vitals};
+use crate::presence::{Announce, Presence};
+use crate::rates::{Name, Rate, RateLimits, Take};
+use crate::slots::{Reserve, SlotLeases, Wish};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -120,7 +121,7 @@ async fn a_record_tells_an_assignment_as_it_was_given() {
         );
         let by = EndedBy::Assignment(first.clone());
         assert_eq!(store.finish(&job(n), &by, &failed).await.unwrap(), Finish::Finished);
-        let record = JobBook::get(&store, &job(n)).await.unwrap().unwrap();
+        let record = JobRecords::get(&store, &job(n)).await.unwrap().unwrap();
         assert_eq!((record.assignment, record.code.as_str()), (Some(first), "WHY"));
     }
 }
@@ -136,7 +137,7 @@ async fn windows_and_rates_that_are_over_make_room_for_new_ones() {
         assert!(store.first(&name, SECOND).await.unwrap());
         assert_eq!(store.take(&name, rate).await.unwrap(), Take::Allowed);
     }
-    let (windows, rates) = store.once.sizes();
+    let (windows, rates) = store.rates.sizes();
     assert!(windows < 500 && rates < 500, "1 s of 100 a second, and some: {windows} {rates}");
 }
 
@@ -153,7 +154,7 @@ async fn nodes_known_only_by_spent_tokens_are_forgotten_with_them() {
         assert!(!store.release(&node, token(n)).await.unwrap());
     }
     assert!(store.nodes.size() < 300, "100 within a retention, and some: {}", store.nodes.size());
-    assert!(NodeDirectory::get(&store, &kept).await.unwrap().is_some(), "it has a record");
+    assert!(NodeRecords::get(&store, &kept).await.unwrap().is_some(), "it has a record");
 }
 
 #[tokio::test]

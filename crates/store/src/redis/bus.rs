@@ -1,12 +1,11 @@
-//! How one instance tells another, on Redis Streams.
+//! Messages between instances, on Redis Streams.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
+use lingua_core::Moment;
 use lingua_core::time::millis;
-use lingua_core::{InstanceId, Moment};
 use redis::Value;
 use redis::streams::{StreamId, StreamReadReply};
 use tokio::sync::Mutex;
@@ -15,12 +14,12 @@ use tokio::time::Instant;
 use super::connection::Link;
 use super::keys;
 use super::nodes::MAX_WAIT;
-use super::reply::text;
-use super::scripts::{BUS_INHERIT, BUS_SEND, PRESENCE_ANNOUNCE, PRESENCE_WITHDRAW};
+use super::presence::{instance_ids, members, parse_boot, peer};
+use super::scripts::{BUS_INHERIT, BUS_SEND};
 use super::wire::Wire;
 use crate::bus::{
-    Announce, Delivery, EntryId, Envelope, INBOX_CAPACITY, Inherit, InstanceBus,
-    MAX_ENVELOPE_BYTES, Peer, Posting, RECEIVE_BATCH,
+    Delivery, EntryId, Envelope, INBOX_CAPACITY, Inboxes, Inherit, MAX_ENVELOPE_BYTES, Posting,
+    RECEIVE_BATCH,
 };
 use crate::error::{Error, Result, checked_ms};
 use crate::instance::Instance;
@@ -41,75 +40,10 @@ impl RedisBus {
     pub(super) fn new(link: Link) -> Self {
         RedisBus { link, readers: Mutex::default() }
     }
-
-    async fn members(&self, key: String) -> Result<Vec<String>> {
-        let mut members = redis::cmd("SMEMBERS");
-        members.arg(key);
-        match self.link.command(&members).await? {
-            Value::Array(ids) | Value::Set(ids) => {
-                ids.into_iter().map(|id| text("the list of instances", id)).collect()
-            }
-            value => Err(Error::corrupt("the list of instances", value)),
-        }
-    }
-
-    async fn instance_ids(&self) -> Result<Vec<InstanceId>> {
-        let ids = self.members(keys::instances()).await?;
-        let parse = |id: &String| {
-            InstanceId::new(id).map_err(|_| Error::corrupt("the list of instances", id))
-        };
-        ids.iter().map(parse).collect()
-    }
-
-    async fn peer(&self, id: InstanceId) -> Result<Option<Peer>> {
-        let mut read = redis::cmd("HMGET");
-        read.arg(keys::presence(&id)).arg("boot").arg("address");
-        let answer = self.link.command(&read).await?;
-        let (boot, address): (Option<String>, Option<String>) =
-            redis::from_redis_value(answer).map_err(|e| Error::corrupt("a presence", e))?;
-        let Some((boot, address)) = boot.zip(address) else { return Ok(None) };
-        Ok(Some(Peer { instance: Instance { id, boot: parse_boot(&boot)? }, address }))
-    }
 }
 
 #[async_trait]
-impl InstanceBus for RedisBus {
-    async fn announce(&self, me: &Instance, address: &str, ttl: Duration) -> Result<Announce> {
-        crate::bus::check_address(address)?;
-        let mut list = redis::cmd("SADD");
-        list.arg(keys::instances()).arg(me.id.as_str());
-        self.link.command(&list).await?;
-        let call = self
-            .link
-            .call(&PRESENCE_ANNOUNCE, [keys::presence(&me.id), keys::boots(&me.id)])?
-            .arg(format!("{:016x}", me.boot))
-            .arg(address)
-            .arg(checked_ms(ttl)?);
-        let mut reply = call.run().await?;
-        match reply.word() {
-            "announced" => Ok(Announce::Announced),
-            "taken" => Ok(Announce::Taken {
-                address: reply.text()?,
-                lasting: Duration::from_millis(reply.number()?),
-            }),
-            _ => Err(reply.unexpected()),
-        }
-    }
-
-    async fn withdraw(&self, me: &Instance) -> Result<()> {
-        let call = self
-            .link
-            .call(&PRESENCE_WITHDRAW, [keys::presence(&me.id)])?
-            .arg(format!("{:016x}", me.boot));
-        call.run().await.map(drop)
-    }
-
-    async fn peers(&self) -> Result<Vec<Peer>> {
-        let ids = self.instance_ids().await?;
-        let peers = try_join_all(ids.into_iter().map(|id| self.peer(id))).await?;
-        Ok(peers.into_iter().flatten().collect())
-    }
-
+impl Inboxes for RedisBus {
     async fn send(&self, to: &Instance, envelope: &Envelope) -> Result<Posting> {
         if envelope.body.len() > MAX_ENVELOPE_BYTES {
             return Err(Error::Invalid("an envelope holds at most 256 KiB"));
@@ -195,32 +129,11 @@ impl InstanceBus for RedisBus {
         }
     }
 
-    async fn post_part(&self, me: &Instance, part: &[u8], ttl: Duration) -> Result<()> {
-        crate::bus::check_part(part)?;
-        let mut set = redis::cmd("SET");
-        set.arg(keys::part(&me.id)).arg(part).arg("PX").arg(checked_ms(ttl)?);
-        self.link.command(&set).await.map(drop)
-    }
-
-    async fn parts(&self) -> Result<Vec<Vec<u8>>> {
-        let part = |id: InstanceId| async move {
-            let mut get = redis::cmd("GET");
-            get.arg(keys::part(&id));
-            match self.link.command(&get).await? {
-                Value::Nil => Ok(None),
-                Value::BulkString(part) => Ok(Some(part)),
-                value => Err(Error::corrupt("a part of the snapshot", value)),
-            }
-        };
-        let parts = try_join_all(self.instance_ids().await?.into_iter().map(part)).await?;
-        Ok(parts.into_iter().flatten().collect())
-    }
-
     async fn orphans(&self) -> Result<Vec<Instance>> {
         let mut orphans = Vec::new();
-        for id in self.instance_ids().await? {
-            let alive = self.peer(id.clone()).await?.map(|peer| peer.instance.boot);
-            let boots = self.members(keys::boots(&id)).await?;
+        for id in instance_ids(&self.link).await? {
+            let alive = peer(&self.link, id.clone()).await?.map(|peer| peer.instance.boot);
+            let boots = members(&self.link, keys::boots(&id)).await?;
             if alive.is_none() && boots.is_empty() {
                 // Gone without a trace; a name that lives after all is announced again in a moment.
                 let mut unlist = redis::cmd("SREM");
@@ -311,8 +224,4 @@ fn delivery(entry: &StreamId, asked: Asked) -> Option<Delivery> {
         body: entry.get("body")?,
         live_until: asked.at + left,
     })
-}
-
-fn parse_boot(text: &str) -> Result<u64> {
-    u64::from_str_radix(text, 16).map_err(|_| Error::corrupt("an instance's boot", text))
 }

@@ -14,15 +14,13 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::Options;
-use super::checks::OpenError;
 use super::keys;
 use super::reply::Reply;
 use super::scripts::Script;
 use super::url::{Target, Topology};
 use super::wire::{Connected, Silence, Wire, ask_sentinels, connect, connect_checked, ping};
-use crate::backend::{Pulse, Status};
-use crate::error::{Error, Result};
+use crate::backend::{Options, Pulse, Status};
+use crate::error::{Error, OpenError, Result};
 
 /// Between two questions to the Sentinels who the primary is.
 const SENTINEL_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,27 +1,24 @@
-//! Which attempt of a job counts, on Redis.
+//! Job records, on Redis.
 
 use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::{join, try_join_all};
+use futures_util::future::join;
 use lingua_core::job::JobState;
 use lingua_core::limits::MAX_ATTEMPTS;
-use lingua_core::{JobId, Moment, NodeId, RequestId, SessionKey, TenantId, TurnId};
+use lingua_core::{JobId, Moment, SessionKey};
 use redis::{Cmd, Value};
 
 use super::connection::{Call, Link};
-use super::reply::{Reply, text};
-use super::scripts::{
-    DEADLINE_DUE, DEADLINE_WATCH, JOB_ASSIGN, JOB_CREATE, JOB_FINISH, JOB_READ, REQUEST_CLAIM,
-    REQUEST_RELEASE,
-};
+use super::reply::Reply;
+use super::scripts::{JOB_ASSIGN, JOB_CREATE, JOB_FINISH, JOB_READ};
 use super::{keys, slots};
 use crate::error::{Error, Result, checked_ms};
 use crate::jobs::{
-    Assign, Assignment, Create, EndedBy, Ending, Finish, JobBook, JobRecord, NewJob,
+    Assign, Assignment, Create, EndedBy, Ending, Finish, JobRecord, JobRecords, NewJob,
 };
-use crate::slots::{HeldSlot, Reserve, SlotLedger, Wish};
+use crate::slots::{HeldSlot, Reserve, SlotLeases, Wish};
 
 /// A record that is there when a job is written and gone when it is read was forgotten in between.
 const CREATE_TRIES: u32 = 3;
@@ -129,7 +126,7 @@ fn new_record(job: &NewJob<'_>) -> Result<(String, u64)> {
 }
 
 #[async_trait]
-impl JobBook for RedisJobs {
+impl JobRecords for RedisJobs {
     async fn create(&self, job: &NewJob<'_>) -> Result<Create> {
         for _ in 0..CREATE_TRIES {
             if let Some(create) = self.write(job).await? {
@@ -176,7 +173,7 @@ impl JobBook for RedisJobs {
     async fn begin(
         &self,
         job: &NewJob<'_>,
-        slots: &dyn SlotLedger,
+        slots: &dyn SlotLeases,
         wish: &Wish<'_>,
     ) -> (Result<Create>, Result<Reserve>) {
         if job.epoch.is_none() && self.link.is_one_server() {
@@ -195,7 +192,7 @@ impl JobBook for RedisJobs {
         job: &JobId,
         by: &EndedBy,
         ending: &Ending,
-        slots: &dyn SlotLedger,
+        slots: &dyn SlotLeases,
         slot: &HeldSlot<'_>,
     ) -> (Result<Finish>, Result<()>) {
         if let Some(granted) = slot.granted.filter(|_| self.link.is_one_server()) {
@@ -220,87 +217,6 @@ impl JobBook for RedisJobs {
             }
             "unknown" => Ok(None),
             _ => Err(reply.unexpected()),
-        }
-    }
-
-    async fn watch(&self, job: &JobId, deadline_in: Duration) -> Result<()> {
-        let call = self
-            .link
-            .call(&DEADLINE_WATCH, [keys::deadlines(keys::deadline_shard(job))])?
-            .arg(job.as_str())
-            .arg(checked_ms(deadline_in)?);
-        call.run().await.map(drop)
-    }
-
-    async fn unwatch(&self, job: &JobId) -> Result<()> {
-        let mut remove = redis::cmd("ZREM");
-        remove.arg(keys::deadlines(keys::deadline_shard(job))).arg(job.as_str());
-        self.link.command(&remove).await.map(drop)
-    }
-
-    async fn due(&self, limit: usize) -> Result<Vec<JobId>> {
-        let each = limit.div_ceil(keys::DEADLINE_SHARDS as usize).max(1) as u64;
-        let shards = (0..keys::DEADLINE_SHARDS).map(|shard| async move {
-            let call = self.link.call(&DEADLINE_DUE, [keys::deadlines(shard)])?.arg(each);
-            call.run().await?.parsed_list::<JobId>()
-        });
-        Ok(try_join_all(shards).await?.concat())
-    }
-
-    async fn claim_request(
-        &self,
-        tenant: &TenantId,
-        request: &RequestId,
-        job: &JobId,
-        keep_for: Duration,
-    ) -> Result<JobId> {
-        let call = self
-            .link
-            .call(&REQUEST_CLAIM, [keys::request(tenant, request)])?
-            .arg(job.as_str())
-            .arg(checked_ms(keep_for)?);
-        let mut reply = call.run().await?;
-        match reply.word() {
-            "job" => reply.parse(),
-            _ => Err(reply.unexpected()),
-        }
-    }
-
-    async fn release_request(
-        &self,
-        tenant: &TenantId,
-        request: &RequestId,
-        job: &JobId,
-    ) -> Result<()> {
-        let keys = [keys::request(tenant, request)];
-        let reply = self.link.call(&REQUEST_RELEASE, keys)?.arg(job.as_str()).run().await?;
-        match reply.word() {
-            "released" | "kept" => Ok(()),
-            _ => Err(reply.unexpected()),
-        }
-    }
-
-    async fn bind_turn(
-        &self,
-        session: &SessionKey,
-        turn: &TurnId,
-        node: &NodeId,
-        lease: Duration,
-    ) -> Result<()> {
-        let mut set = redis::cmd("SET");
-        set.arg(keys::turn(session, turn)).arg(node.as_str()).arg("PX").arg(checked_ms(lease)?);
-        self.link.command(&set).await.map(drop)
-    }
-
-    async fn turn_node(&self, session: &SessionKey, turn: &TurnId) -> Result<Option<NodeId>> {
-        let mut get = redis::cmd("GET");
-        get.arg(keys::turn(session, turn));
-        let bound = text("a turn's binding", self.link.command(&get).await?)?;
-        match bound.as_str() {
-            "" => Ok(None),
-            node => {
-                NodeId::new(node).map(Some).map_err(|_| Error::corrupt("a turn's binding", node))
-            }
         }
     }
 }

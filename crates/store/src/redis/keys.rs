@@ -6,9 +6,9 @@
 use lingua_core::{InstanceId, JobId, NodeId, RequestId, SessionKey, TenantId, TurnId};
 
 use crate::instance::Instance;
+use crate::leaders::Task;
 use crate::nodes::NODE_SHARDS;
-use crate::once::Name;
-use crate::owners::Task;
+use crate::rates::Name;
 
 /// In front of every key, with the layout's major version.
 pub const PREFIX: &str = "lingua:v1:";
@@ -131,4 +131,8 @@ pub(crate) fn marks() -> String {
 
 pub(crate) fn rate(name: &Name) -> String {
     format!("{PREFIX}rate:{}", name.as_str())
+}
+
+pub(crate) fn history(series: &Name) -> String {
+    format!("{PREFIX}history:{}", series.as_str())
 }

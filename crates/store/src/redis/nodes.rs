@@ -1,4 +1,4 @@
-//! Who is there, on Redis.
+//! Node records, their feed and orders, on Redis.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -21,8 +21,8 @@ use super::scripts::{NODE_BEAT, NODE_FORGET, NODE_GAP, NODE_OFFLINE, NODE_PUT, N
 use super::wire::Wire;
 use crate::error::{Error, Result, checked_ms};
 use crate::nodes::{
-    Beat, BeatReply, Changes, Claim, FeedCursor, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS,
-    NodeDirectory, NodeRecord, Order, Put, Registration,
+    Beat, BeatReply, Changes, Claim, FeedCursor, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS, NodeFeed,
+    NodeOrders, NodeRecord, NodeRecords, Order, Put, Registration,
 };
 
 /// Changes kept for readers that lag; who lags further reads everything again.
@@ -71,7 +71,7 @@ impl RedisNodes {
     async fn unlist(&self, node: &NodeId) -> Result<()> {
         self.list("SREM", node).await?;
         // It may have registered between the two steps; then it belongs on the list.
-        match self.get(node).await? {
+        match NodeRecords::get(self, node).await? {
             Some(_) => self.list("SADD", node).await,
             None => Ok(()),
         }
@@ -79,7 +79,7 @@ impl RedisNodes {
 }
 
 #[async_trait]
-impl NodeDirectory for RedisNodes {
+impl NodeRecords for RedisNodes {
     async fn put(&self, node: &NodeId, registration: &Registration) -> Result<Put> {
         let Registration { claim, owner, profile, vitals, known } = registration;
         if !(1..=MAX_SLOTS).contains(&vitals.max) {
@@ -198,33 +198,6 @@ impl NodeDirectory for RedisNodes {
         }
     }
 
-    async fn order(&self, node: &NodeId, order: Order) -> Result<bool> {
-        let known = self.get(node).await?.is_some() || self.ordered(node).await? != Order::Serve;
-        if !known {
-            return Ok(false);
-        }
-        let mut write = match order {
-            Order::Serve => redis::cmd("DEL"),
-            Order::Drain | Order::Block => redis::cmd("SET"),
-        };
-        write.arg(keys::node_order(node));
-        if order != Order::Serve {
-            write.arg(order.as_str());
-        }
-        self.link.command(&write).await?;
-        self.announce(node).await;
-        Ok(true)
-    }
-
-    async fn ordered(&self, node: &NodeId) -> Result<Order> {
-        let mut read = redis::cmd("GET");
-        read.arg(keys::node_order(node));
-        match self.link.command(&read).await? {
-            Value::Nil => Ok(Order::Serve),
-            word => order_of(&text("a node's order", word)?),
-        }
-    }
-
     async fn get(&self, node: &NodeId) -> Result<Option<NodeRecord>> {
         let keys = [keys::node_record(node), keys::node_gaps(node), keys::node_order(node)];
         let reply = self.link.call(&NODE_READ, keys)?.run().await?;
@@ -234,7 +207,10 @@ impl NodeDirectory for RedisNodes {
             _ => Err(reply.unexpected()),
         }
     }
+}
 
+#[async_trait]
+impl NodeFeed for RedisNodes {
     async fn shard(&self, shard: u32) -> Result<Vec<NodeRecord>> {
         if shard >= NODE_SHARDS {
             return Err(Error::Invalid("there are 64 shards of nodes"));
@@ -248,7 +224,7 @@ impl NodeDirectory for RedisNodes {
         let read = |id| async move {
             let id = text("the list of nodes", id)?;
             let node = NodeId::new(&id).map_err(|_| Error::corrupt("the list of nodes", &id))?;
-            let record = self.get(&node).await?;
+            let record = NodeRecords::get(self, &node).await?;
             if record.is_none() {
                 // Whoever listed it died before it wrote the record, or after it forgot it.
                 self.unlist(&node).await?;
@@ -293,6 +269,37 @@ impl NodeDirectory for RedisNodes {
         // Only a reader with a whole batch before it can have lagged behind the feed's beginning.
         changes.resync = count == FEED_BATCH && self.lost_since(cursor).await?;
         Ok(changes)
+    }
+}
+
+#[async_trait]
+impl NodeOrders for RedisNodes {
+    async fn set(&self, node: &NodeId, order: Order) -> Result<bool> {
+        let known = NodeRecords::get(self, node).await?.is_some()
+            || NodeOrders::get(self, node).await? != Order::Serve;
+        if !known {
+            return Ok(false);
+        }
+        let mut write = match order {
+            Order::Serve => redis::cmd("DEL"),
+            Order::Drain | Order::Block => redis::cmd("SET"),
+        };
+        write.arg(keys::node_order(node));
+        if order != Order::Serve {
+            write.arg(order.as_str());
+        }
+        self.link.command(&write).await?;
+        self.announce(node).await;
+        Ok(true)
+    }
+
+    async fn get(&self, node: &NodeId) -> Result<Order> {
+        let mut read = redis::cmd("GET");
+        read.arg(keys::node_order(node));
+        match self.link.command(&read).await? {
+            Value::Nil => Ok(Order::Serve),
+            word => order_of(&text("a node's order", word)?),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who speaks for a session and who leads a task, on Redis.
+//! Session owners, on Redis.
 
 use std::time::Duration;
 
@@ -9,16 +9,11 @@ use redis::Value;
 
 use super::connection::Link;
 use super::keys;
-use super::scripts::{
-    LEADER_PUBLISH, LEADER_RESIGN, LEADER_TAKE, OWNER_CLAIM, OWNER_READ, OWNER_RELEASE,
-    OWNER_RENEW, OWNER_SAVE,
-};
+use super::scripts::{OWNER_CLAIM, OWNER_READ, OWNER_RELEASE, OWNER_RENEW, OWNER_SAVE};
 use crate::error::{Error, Result, checked_ms};
 use crate::instance::Instance;
 use crate::nodes::Fenced;
-use crate::owners::{
-    Claimed, EPOCH_MEMORY, Lead, MAX_STATE_BYTES, Owner, OwnerTable, Task, check_published,
-};
+use crate::owners::{Claimed, EPOCH_MEMORY, MAX_STATE_BYTES, Owner, SessionOwners};
 
 pub(super) struct RedisOwners {
     link: Link,
@@ -31,7 +26,7 @@ impl RedisOwners {
 }
 
 #[async_trait]
-impl OwnerTable for RedisOwners {
+impl SessionOwners for RedisOwners {
     async fn claim(
         &self,
         session: &SessionKey,
@@ -114,40 +109,5 @@ impl OwnerTable for RedisOwners {
             Value::BulkString(state) => Ok(Some(state)),
             value => Err(Error::corrupt("a session's state", value)),
         }
-    }
-
-    async fn lead(&self, task: Task, instance: &Instance, ttl: Duration) -> Result<Lead> {
-        let call = self
-            .link
-            .call(&LEADER_TAKE, [keys::leader(task)])?
-            .show(instance)
-            .arg(checked_ms(ttl)?);
-        let mut reply = call.run().await?;
-        match reply.word() {
-            "leading" => Ok(Lead::Leading { fence: reply.number()? }),
-            "held" => Ok(Lead::Held { by: reply.parse()? }),
-            _ => Err(reply.unexpected()),
-        }
-    }
-
-    async fn publish(&self, task: Task, fence: u64, what: &[u8]) -> Result<Fenced> {
-        check_published(what)?;
-        let call = self.link.call(&LEADER_PUBLISH, [keys::leader(task)])?.arg(fence).arg(what);
-        call.run().await?.fenced()
-    }
-
-    async fn published(&self, task: Task) -> Result<Option<Vec<u8>>> {
-        let mut get = redis::cmd("HGET");
-        get.arg(keys::leader(task)).arg("published");
-        match self.link.command(&get).await? {
-            Value::Nil => Ok(None),
-            Value::BulkString(what) => Ok(Some(what)),
-            value => Err(Error::corrupt("what a leader published", value)),
-        }
-    }
-
-    async fn resign(&self, task: Task, instance: &Instance, fence: u64) -> Result<()> {
-        let call = self.link.call(&LEADER_RESIGN, [keys::leader(task)])?.show(instance).arg(fence);
-        call.run().await.map(drop)
     }
 }

@@ -37,6 +37,7 @@ scripts! {
     BUS_SEND = "bus_send";
     DEADLINE_DUE = "deadline_due";
     DEADLINE_WATCH = "deadline_watch";
+    HISTORY_APPEND = "history_append";
     JOB_ASSIGN = "job_assign";
     JOB_CREATE = "job_create";
     JOB_FINISH = "job_finish";

@@ -15,7 +15,7 @@ use super::scripts::{
     SLOT_COMMIT, SLOT_CONFIRM, SLOT_REGAIN, SLOT_RELEASE, SLOT_RENEW, SLOT_RESERVE, SLOT_USAGE,
 };
 use crate::error::{Error, Result, checked_ms};
-use crate::slots::{Confirm, Refusal, Report, Reserve, SlotLedger, Wish};
+use crate::slots::{Confirm, Refusal, Report, Reserve, SlotLeases, Wish};
 
 pub(super) struct RedisSlots {
     link: Link,
@@ -28,7 +28,7 @@ impl RedisSlots {
 }
 
 #[async_trait]
-impl SlotLedger for RedisSlots {
+impl SlotLeases for RedisSlots {
     async fn reserve(&self, wish: &Wish<'_>) -> Result<Reserve> {
         reserved(reserve(&self.link, wish)?.run().await?)
     }

@@ -10,10 +10,11 @@ use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInf
 use redis::{AsyncConnectionConfig, Client, Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::time::timeout;
 
-use super::Options;
-use super::checks::{self, OpenError};
+use super::checks;
 use super::reply::text;
 use super::url::{Target, Topology};
+use crate::backend::Options;
+use crate::error::OpenError;
 
 /// Re-sends of the Cluster client: enough for a moved slot or a promoted replica. Every script may
 /// be repeated, so they do no harm.

@@ -2,6 +2,7 @@
 //!
 //! In reading order: `suite` the contracts and the model, then the backends; `faults` what tests of broken links
 //! share.
+#![cfg(feature = "redis")]
 #![allow(clippy::print_stdout, reason = "figures for who runs it with --nocapture")]
 
 #[macro_use]

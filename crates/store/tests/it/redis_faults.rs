@@ -10,12 +10,12 @@ use faults::*;
 use lingua_core::job::JobState;
 use lingua_core::slots::Commit;
 use lingua_lab::{FaultProxy, RedisConfig, RedisServer};
-use lingua_store::bus::{Announce, Envelope, Posting};
+use lingua_store::bus::{Envelope, Posting};
 use lingua_store::jobs::{Assign, Assignment, Create, EndedBy, Ending, Finish, NewJob};
 use lingua_store::nodes::{BeatReply, Fenced, Put};
-use lingua_store::redis::Options;
+use lingua_store::presence::Announce;
 use lingua_store::slots::{Refusal, Report, Reserve};
-use lingua_store::{Backend, Error};
+use lingua_store::{Backend, Error, Options};
 use tokio::time::{Instant, sleep};
 
 /// A dead store is refused within a second; the rest is for a busy machine.
@@ -54,7 +54,7 @@ async fn warm_up(store: &Backend) -> Outcome {
     let ending = Ending { state: JobState::Done, code: String::new() };
     store.jobs.finish(&job.id, &EndedBy::Assignment(assignment), &ending).await?;
     let peer = instance();
-    store.bus.announce(&peer, "here:1", LONG).await?;
+    store.presence.announce(&peer, "here:1", LONG).await?;
     store.bus.send(&peer, &envelope()).await?;
     Ok(())
 }
@@ -67,14 +67,14 @@ fn envelope() -> Envelope {
 async fn looks_at_the_store_are_timed_and_calls_without_an_answer_counted() -> Outcome {
     let mut server = RedisServer::start().await?;
     let store = open(&server.url()).await?;
-    store.bus.peers().await?;
+    store.presence.peers().await?;
     let looked = async || Ok((store.pulse.ping() > Duration::ZERO).then_some(()));
     eventually("a look at the store", looked).await?;
     assert_eq!(store.pulse.errors(), [0; 3], "all is well");
     server.kill()?;
     lost(&store).await?;
     let before = store.pulse.errors()[0];
-    assert_down(&store.bus.peers().await);
+    assert_down(&store.presence.peers().await);
     assert!(store.pulse.errors()[0] > before, "{before} before");
     Ok(())
 }
@@ -201,7 +201,7 @@ async fn an_envelope_whose_delivery_was_cut_off_comes_again() -> Outcome {
     let proxy = FaultProxy::start(server.addr()).await?;
     let (store, sure) = (open(&proxy.url()).await?, open(&server.url()).await?);
     let me = instance();
-    sure.bus.announce(&me, "here:1", LONG).await?;
+    sure.presence.announce(&me, "here:1", LONG).await?;
     assert_eq!(store.bus.receive(&me, Duration::from_millis(1)).await?, []);
     let waiting = tokio::spawn({
         let (store, me) = (store.clone(), me.clone());
@@ -312,7 +312,7 @@ async fn jobs_owners_and_envelopes_survive_cut_off_replies_as_if_sent_once() -> 
         let finish = || store.jobs.finish(&id, &by, &ending);
         assert_eq!(cut(&proxy, bytes, finish).await?, Finish::Repeated);
 
-        assert_eq!(sure.bus.announce(&me, "here:1", LONG).await?, Announce::Announced);
+        assert_eq!(sure.presence.announce(&me, "here:1", LONG).await?, Announce::Announced);
         let envelope = envelope();
         let send = || store.bus.send(&me, &envelope);
         assert_eq!(cut(&proxy, bytes, send).await?, Posting::Posted);
@@ -494,11 +494,11 @@ async fn what_was_listed_and_is_not_there_is_taken_off_the_list() -> Outcome {
         server.command(&["SADD", &key, "ghost"]).await?.into_result()?;
     }
     let me = instance();
-    store.bus.announce(&me, "here:1", LONG).await?;
+    store.presence.announce(&me, "here:1", LONG).await?;
     server.command(&["SADD", "lingua:v1:instances", "long-gone"]).await?.into_result()?;
     let (mut listed, mut ghosts) = (0, 0);
     for shard in 0..lingua_store::nodes::NODE_SHARDS {
-        listed += store.nodes.shard(shard).await?.len();
+        listed += store.feed.shard(shard).await?.len();
         let key = format!("lingua:v1:{{nodes:{shard}}}");
         ghosts += server.command(&["SISMEMBER", &key, "ghost"]).await?.int().unwrap_or(0);
     }
@@ -507,7 +507,7 @@ async fn what_was_listed_and_is_not_there_is_taken_off_the_list() -> Outcome {
     store.bus.orphans().await?;
     let names = server.command(&["SCARD", "lingua:v1:instances"]).await?.int();
     assert_eq!(names, Some(1), "only the living one is left");
-    assert_eq!(store.bus.peers().await?.len(), 1);
+    assert_eq!(store.presence.peers().await?.len(), 1);
     Ok(())
 }
 

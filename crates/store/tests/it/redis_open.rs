@@ -13,13 +13,13 @@ use lingua_core::job::JobState;
 use lingua_core::slots::Commit;
 use lingua_core::{ModelId, RequestId, TurnId};
 use lingua_lab::{RedisCluster, RedisConfig, RedisServer, SentinelGroup};
-use lingua_store::bus::{Announce, Envelope, Inherit, Posting};
+use lingua_store::bus::{Envelope, Inherit, Posting};
 use lingua_store::jobs::{Assign, Assignment, Create, EndedBy, Ending, Finish, NewJob};
+use lingua_store::leaders::{Lead, Task};
 use lingua_store::nodes::{BeatReply, Fenced, NODE_SHARDS};
-use lingua_store::once::{Name, Rate, Take};
-use lingua_store::owners::{Lead, Task};
-use lingua_store::redis::{OpenError, Options};
-use lingua_store::{Backend, Error};
+use lingua_store::presence::Announce;
+use lingua_store::rates::{Name, Rate, Take};
+use lingua_store::{Backend, Error, OpenError, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
@@ -329,11 +329,11 @@ async fn round_trip(store: &Backend) -> Outcome {
     owners_round_trip(store).await?;
     bus_round_trip(store).await?;
     let name = Name::new(chance())?;
-    assert!(store.once.first(&name, LONG).await?);
+    assert!(store.rates.first(&name, LONG).await?);
     let rate = Rate { interval: Duration::from_secs(1), burst: 1 };
-    assert_eq!(store.once.take(&name, rate).await?, Take::Allowed);
-    assert!(store.once.mark(&name, LONG).await?);
-    assert_eq!(store.once.marks().await?, [name]);
+    assert_eq!(store.rates.take(&name, rate).await?, Take::Allowed);
+    assert!(store.revocations.add(&name, LONG).await?);
+    assert_eq!(store.revocations.list().await?, [name]);
     // Longer than between two looks at the store's health, also on a busy machine.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(connection(&store.status.borrow()), Some(1), "{:?}", store.status.borrow());
@@ -341,7 +341,7 @@ async fn round_trip(store: &Backend) -> Outcome {
 }
 
 async fn slots_round_trip(store: &Backend) -> Outcome {
-    let cursor = store.nodes.changes(None, Duration::from_millis(1)).await?.cursor;
+    let cursor = store.feed.changes(None, Duration::from_millis(1)).await?.cursor;
     let node = Node::join(store, 2).await?;
     assert_eq!(node.beat(store).await?, BeatReply::Kept { confirmed: true });
     let model = ModelId::new(chance())?;
@@ -366,10 +366,10 @@ async fn slots_round_trip(store: &Backend) -> Outcome {
     assert!(store.slots.release(&node.id, token).await?);
     let mut listed = 0;
     for shard in 0..NODE_SHARDS {
-        listed += store.nodes.shard(shard).await?.len();
+        listed += store.feed.shard(shard).await?.len();
     }
     assert_eq!(listed, 1);
-    let changes = store.nodes.changes(Some(&cursor), Duration::from_millis(1)).await?;
+    let changes = store.feed.changes(Some(&cursor), Duration::from_millis(1)).await?;
     assert_eq!(changes.nodes, std::slice::from_ref(&node.id));
     assert_eq!(store.nodes.offline(&node.id, node.epoch).await?, Fenced::Done);
     // Nodes that were never fresh for long are soon unseen for long.
@@ -391,7 +391,7 @@ async fn jobs_round_trip(store: &Backend) -> Outcome {
         deadline_in: LONG,
         keep_for: LONG,
     };
-    store.jobs.watch(&id, Duration::from_millis(1)).await?;
+    store.deadlines.watch(&id, Duration::from_millis(1)).await?;
     assert!(matches!(store.jobs.create(&new).await?, Create::Created));
     assert!(matches!(store.jobs.create(&new).await?, Create::Exists(_)));
     let assignment = Assignment { node: node_id(), token: token() };
@@ -401,15 +401,15 @@ async fn jobs_round_trip(store: &Backend) -> Outcome {
     assert_eq!(store.jobs.finish(&id, &by, &ending).await?, Finish::Finished);
     assert_eq!(store.jobs.get(&id).await?.expect("written").state, JobState::Done);
     eventually("the job to be due", async || {
-        Ok(store.jobs.due(16).await?.contains(&id).then_some(()))
+        Ok(store.deadlines.due(16).await?.contains(&id).then_some(()))
     })
     .await?;
-    store.jobs.unwatch(&id).await?;
+    store.deadlines.unwatch(&id).await?;
     let request = RequestId::new(chance())?;
-    assert_eq!(store.jobs.claim_request(session.tenant(), &request, &id, LONG).await?, id);
+    assert_eq!(store.requests.claim(session.tenant(), &request, &id, LONG).await?, id);
     let turn = TurnId::new(chance())?;
-    store.jobs.bind_turn(&session, &turn, &assignment.node, LONG).await?;
-    assert_eq!(store.jobs.turn_node(&session, &turn).await?, Some(assignment.node));
+    store.turns.bind(&session, &turn, &assignment.node, LONG).await?;
+    assert_eq!(store.turns.node(&session, &turn).await?, Some(assignment.node));
     Ok(())
 }
 
@@ -421,24 +421,24 @@ async fn owners_round_trip(store: &Backend) -> Outcome {
     assert_eq!(store.owners.load(&session).await?.as_deref(), Some(&b"state"[..]));
     assert_eq!(store.owners.owner(&session).await?.expect("claimed").epoch, epoch);
     assert_eq!(store.owners.release(&session, epoch).await?, Fenced::Done);
-    let lead = store.owners.lead(Task::Janitor, &me, LONG).await?;
+    let lead = store.leaders.lead(Task::Janitor, &me, LONG).await?;
     let Lead::Leading { fence } = lead else { anyhow::bail!("{lead:?}") };
-    Ok(store.owners.resign(Task::Janitor, &me, fence).await?)
+    Ok(store.leaders.resign(Task::Janitor, &me, fence).await?)
 }
 
 async fn bus_round_trip(store: &Backend) -> Outcome {
     let (me, other) = (instance(), instance());
-    assert_eq!(store.bus.announce(&me, "here:1", LONG).await?, Announce::Announced);
+    assert_eq!(store.presence.announce(&me, "here:1", LONG).await?, Announce::Announced);
     let twin = lingua_store::Instance { boot: me.boot.wrapping_add(1), ..me.clone() };
-    let taken = store.bus.announce(&twin, "there:1", LONG).await?;
+    let taken = store.presence.announce(&twin, "there:1", LONG).await?;
     assert!(matches!(taken, Announce::Taken { .. }));
-    assert_eq!(store.bus.peers().await?.len(), 1);
+    assert_eq!(store.presence.peers().await?.len(), 1);
     let envelope =
         Envelope { id: rand::random(), from: other.clone(), body: vec![1], live_for: LONG };
     assert_eq!(store.bus.send(&me, &envelope).await?, Posting::Posted);
     let came = store.bus.receive(&me, Duration::from_millis(1)).await?;
     assert_eq!(came.len(), 1);
-    store.bus.withdraw(&me).await?;
+    store.presence.withdraw(&me).await?;
     assert_eq!(store.bus.orphans().await?, std::slice::from_ref(&me));
     let left = store.bus.inherit(&me, &other, LONG).await?;
     assert!(matches!(left, Inherit::Entries(left) if left.len() == 1));

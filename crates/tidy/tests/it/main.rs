@@ -5,19 +5,21 @@ use std::path::PathBuf;
 
 use lingua_tidy::{
     Exceptions, Tree, Violation, assertions, backends, cycles, dependencies, documents, exceptions,
-    lab, length,
+    lab, layers, length, ranking,
 };
 
 /// The names of all checks.
-const CHECKS: [&str; 8] = [
+const CHECKS: [&str; 10] = [
     length::FILES,
     length::FUNCTIONS,
     cycles::CHECK,
     backends::CHECK,
     lab::CHECK,
+    layers::CHECK,
     assertions::CHECK,
     documents::CHECK,
     dependencies::CHECK,
+    ranking::CHECK,
 ];
 
 fn root() -> PathBuf {
@@ -61,13 +63,23 @@ fn the_folders_of_a_crate_have_no_cycles() {
 }
 
 #[test]
-fn one_file_names_a_backend() {
+fn nobody_but_the_store_names_a_backend() {
     assert_tidy(backends::CHECK, backends::check(&tree()));
+}
+
+#[test]
+fn redis_is_a_feature_of_the_store() {
+    assert_tidy(backends::CHECK, backends::optional(&tree()));
 }
 
 #[test]
 fn the_product_is_without_the_lab() {
     assert_tidy(lab::CHECK, lab::check(&tree()));
+}
+
+#[test]
+fn a_crate_depends_on_those_below_it() {
+    assert_tidy(layers::CHECK, layers::check(&tree()));
 }
 
 #[test]
@@ -83,6 +95,14 @@ fn documents_name_what_exists() {
 #[test]
 fn every_dependency_is_used() {
     assert_tidy(dependencies::CHECK, dependencies::check(&tree()));
+}
+
+#[test]
+fn a_ranking_rule_is_one_file_one_match_arm_and_one_option() {
+    let tree = tree();
+    let rules = ranking::rules(&tree);
+    assert!(["load", "region", "cheapest"].iter().all(|rule| rules.contains(*rule)), "{rules:?}");
+    assert_tidy(ranking::CHECK, ranking::check(&tree));
 }
 
 #[test]

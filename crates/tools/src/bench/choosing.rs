@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use lingua_core::eligibility::{Need, Route, Standing};
+use lingua_core::fleet::select::{SelectPolicy, Selector, Wish};
+use lingua_core::fleet::{Fleet, NodeEntry};
 use lingua_core::job_key::{JobKey, Origin};
 use lingua_core::lang::LangSet;
 use lingua_core::node::{Declaration, Health, NodeProfile};
-use lingua_core::pool::{Fleet, NodeEntry};
-use lingua_core::select::{SelectPolicy, Selector, Wish};
 use lingua_core::{Lang, LeaseToken, NodeId, SessionKey};
 use lingua_lab::RedisServer;
 use lingua_store::nodes::{Claim, ProfileVersion, Registration, Vitals};
@@ -173,7 +173,7 @@ impl Bench {
         let began = Instant::now();
         for _ in 0..CHOICES {
             let node = self.choose(chance.next_u64())?;
-            self.fleet.ended(&node);
+            free_slot(&mut self.fleet, &node);
         }
         self.choosing.push(began.elapsed());
         let key = JobKey {
@@ -203,7 +203,7 @@ impl Bench {
                 bail!("a free slot was refused: {reserved:?}");
             }
             self.store.slots.release(&node, token).await?;
-            self.fleet.ended(&node);
+            free_slot(&mut self.fleet, &node);
         }
         self.both.push(spent);
         Ok(())
@@ -223,7 +223,7 @@ impl Bench {
         let mut selector =
             Selector::new(self.need.clone(), Wish::default(), SelectPolicy::default(), bits);
         let candidate = selector.next(&mut self.fleet).context("nobody is able")?;
-        self.fleet.placed(&candidate.node);
+        take_slot(&mut self.fleet, &candidate.node);
         Ok(candidate.node)
     }
 }
@@ -288,4 +288,20 @@ pub(crate) fn print(lines: &[Line]) {
             line.least_ratio
         );
     }
+}
+
+/// A job took a slot of the node.
+fn take_slot(fleet: &mut Fleet, node: &NodeId) {
+    let (used, max) = usage(fleet, node);
+    fleet.set_usage(node, used + 1, max);
+}
+
+/// A job gave a slot of the node back.
+fn free_slot(fleet: &mut Fleet, node: &NodeId) {
+    let (used, max) = usage(fleet, node);
+    fleet.set_usage(node, used.saturating_sub(1), max);
+}
+
+fn usage(fleet: &Fleet, node: &NodeId) -> (u32, u32) {
+    fleet.get(node).map_or((0, 0), |node| (node.used(), node.max()))
 }

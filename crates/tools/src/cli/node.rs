@@ -6,70 +6,71 @@ use super::{Authority, ms, seconds, share};
 
 #[derive(Debug, Args)]
 pub struct Node {
-    /// The scheduler
+    /// URL of the scheduler
     #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
     pub(crate) url: String,
 
     #[command(flatten)]
     pub(crate) authority: Authority,
 
-    /// How many nodes, each with a connection of its own
+    /// Number of nodes, each with its own connection
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) count: u32,
 
-    /// The name of a single node, or what the names of several begin with
+    /// Id of a single node, or the prefix of the ids of several
     #[arg(long, default_value = "sim")]
     pub(crate) name: String,
 
-    /// Languages that it hears, repairs, translates and speaks, with commas between them
+    /// Languages that the node recognises, repairs and speaks, separated by commas. It translates between
+    /// all languages
     #[arg(long, value_delimiter = ',', default_value = "en,zh")]
     pub(crate) langs: Vec<String>,
 
-    /// Speaks nothing: text only
+    /// No speech output: text only
     #[arg(long)]
     pub(crate) text_only: bool,
 
-    /// Jobs at the same time
+    /// Slots: the number of jobs at the same time
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) slots: u32,
 
-    /// Median of the time for one job
+    /// Median time for one job
     #[arg(long = "p50", alias = "p50-ms", default_value = "400ms", value_name = "TIME", value_parser = ms(0..=3_600_000))]
     pub(crate) p50_ms: u64,
 
-    /// 99th percentile of it
+    /// 99th percentile of the time for one job
     #[arg(long = "p99", alias = "p99-ms", default_value = "1500ms", value_name = "TIME", value_parser = ms(0..=3_600_000))]
     pub(crate) p99_ms: u64,
 
-    /// Share of jobs that fail
+    /// Fraction of jobs that fail
     #[arg(long, default_value_t = 0.0, value_parser = share)]
     pub(crate) fail: f64,
 
-    /// Share of jobs that are refused as busy
+    /// Fraction of jobs that are rejected as busy
     #[arg(long, default_value_t = 0.0, value_parser = share)]
     pub(crate) reject: f64,
 
-    /// Share of jobs whose ack is never sent
+    /// Fraction of jobs whose ack is not sent
     #[arg(long, default_value_t = 0.0, value_parser = share)]
     pub(crate) drop_ack: f64,
 
-    /// Share of jobs that are never answered
+    /// Fraction of jobs without a result
     #[arg(long, default_value_t = 0.0, value_parser = share)]
     pub(crate) never_answer: f64,
 
-    /// Share of jobs during which the node crashes and comes back
+    /// Fraction of jobs during which the node crashes and reconnects
     #[arg(long, default_value_t = 0.0, value_parser = share)]
     pub(crate) crash: f64,
 
-    /// Speak as agents did before acks
+    /// Behave like older node software without acks
     #[arg(long)]
     pub(crate) old_agent: bool,
 
-    /// Stop after so long; without it, on Ctrl-C
+    /// Stop after this time [default: on Ctrl-C]
     #[arg(long = "duration", alias = "seconds", value_name = "TIME", value_parser = seconds(0..=86_400))]
     pub(crate) seconds: Option<u64>,
 
-    /// Repeats the same run
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }

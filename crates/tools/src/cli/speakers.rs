@@ -15,20 +15,20 @@ Examples:
   lingua speak --signal 2s --sentences 10 --pause 500ms --speed 4
   lingua speak --two-way en,zh --file talk.wav --json
 
-Ends with 0 if every sentence came back with a result, else with 1. Ctrl-C ends the sentence, waits for
-what is open and closes the session; a second one ends at once.";
+Exit code 0 if every sentence has a result, else 1. Ctrl-C ends the sentence, waits for open results and
+closes the session; a second Ctrl-C exits at once.";
 
 #[derive(Debug, Args)]
 #[command(after_help = SPEAK_EXAMPLES)]
 pub struct Speak {
-    /// The scheduler
+    /// URL of the scheduler
     #[arg(long, env = "LINGUA_URL", default_value = "http://127.0.0.1:5010", value_name = "URL")]
     pub(crate) url: String,
 
     #[command(flatten)]
     pub(crate) authority: Authority,
 
-    /// From this language
+    /// Source language
     #[arg(
         long = "src",
         alias = "from",
@@ -38,7 +38,7 @@ pub struct Speak {
     )]
     pub(crate) from: String,
 
-    /// Into this one
+    /// Target language
     #[arg(
         long = "tgt",
         alias = "to",
@@ -48,36 +48,36 @@ pub struct Speak {
     )]
     pub(crate) to: String,
 
-    /// Both directions between two languages; the node finds out which one is spoken
+    /// Two-way session between two languages; the node detects which one is spoken
     #[arg(long, value_name = "LANG_A,LANG_B", value_parser = two_languages)]
     pub(crate) two_way: Option<(String, String)>,
 
-    /// A recording: WAV with 16-bit samples, any rate and up to eight channels
+    /// Recording to send: WAV with 16-bit samples, any sample rate, up to eight channels
     #[arg(long, value_name = "FILE", conflicts_with = "signal")]
     pub(crate) file: Option<PathBuf>,
 
-    /// How much test signal is in each sentence
+    /// Length of the test signal of each sentence
     #[arg(long, default_value = "3s", value_name = "TIME", value_parser = signal)]
     pub(crate) signal: f64,
 
-    /// How speech is written: pcm16, or opus for the test signal only. Without it, pcm16 for a
-    /// recording and opus for the test signal
+    /// Audio codec: pcm16, or opus for the test signal only [default: pcm16 for a recording, opus for the
+    /// test signal]
     #[arg(long, value_parser = codec)]
     pub(crate) codec: Option<Codec>,
 
-    /// So many times as fast as people speak
+    /// Speed of sending, as a multiple of real time
     #[arg(long, default_value_t = 1.0, value_parser = speed)]
     pub(crate) speed: f64,
 
-    /// How often the recording or signal is said
+    /// How often the recording or signal is sent
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) sentences: u32,
 
-    /// The pause behind each
+    /// Pause after each sentence
     #[arg(long = "pause", alias = "pause-ms", default_value = "1s", value_name = "TIME", value_parser = ms(0..=60_000))]
     pub(crate) pause_ms: u64,
 
-    /// Print everything as JSON, one object a line
+    /// Print events as JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -88,10 +88,10 @@ Examples:
   lingua load --sessions 200 --closed-loop --svg latency.svg
   lingua load --store redis --json report.json    the same over a private redis-server
   lingua load --url http://127.0.0.1:5010 --nodes 0
-  lingua load restarts                            what restarts cost, in sentences; see its --help
+  lingua load restarts                            sentences lost by restarts; see its --help
 
-Ends with 1 if anything that was said is lost, doubled, disordered, split or changed, or if a speaker
-could not speak. Only on this machine.";
+Exit code 1 if a sentence is lost, duplicated, reordered, split or changed, or if a speaker could not
+speak. Runs against schedulers on this machine only.";
 
 #[derive(Debug, Args)]
 #[command(after_help = LOAD_EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -99,79 +99,79 @@ pub struct Load {
     #[command(subcommand)]
     pub(crate) part: Option<LoadPart>,
 
-    /// Speakers, each with a connection of its own
+    /// Number of speakers, each with its own connection
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub(crate) sessions: u32,
 
-    /// Simulated nodes; 0 for those that a running scheduler has already
+    /// Number of simulated nodes; 0 uses the nodes of a running scheduler
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(0..=2_000))]
     pub(crate) nodes: u32,
 
-    /// Jobs that each node takes at the same time
+    /// Slots per node
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) slots: u32,
 
-    /// Median of the time that a node takes for a job
+    /// Median time that a node takes for one job
     #[arg(long = "node-p50", alias = "node-p50-ms", default_value = "300ms", value_name = "TIME", value_parser = ms(0..=60_000))]
     pub(crate) node_p50_ms: u64,
 
-    /// 99th percentile of it
+    /// 99th percentile of that time
     #[arg(long = "node-p99", alias = "node-p99-ms", default_value = "900ms", value_name = "TIME", value_parser = ms(0..=60_000))]
     pub(crate) node_p99_ms: u64,
 
-    /// Bytes of speech in each result
+    /// Bytes of speech per result
     #[arg(long, default_value_t = 8_000, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub(crate) tts_bytes: u32,
 
-    /// How long all of them speak, after all have begun
+    /// How long all speakers speak, after all have started
     #[arg(long = "duration", alias = "duration-s", default_value = "60s", value_name = "TIME", value_parser = seconds(1..=3_600))]
     pub(crate) duration_s: u64,
 
-    /// Over how long they begin; without it, 200 a second
+    /// Time over which the speakers start [default: 200 start per second]
     #[arg(long = "ramp", alias = "ramp-s", value_name = "TIME", value_parser = seconds(0..=600))]
     pub(crate) ramp_s: Option<u64>,
 
-    /// A scheduler that is running on this machine. Without it, one is started as a process of its
-    /// own, and its processor time and memory are measured
+    /// URL of a running scheduler on this machine. Without it a scheduler is started as a process, and its
+    /// CPU time and memory are measured
     #[arg(long, env = "LINGUA_URL", value_name = "URL")]
     pub(crate) url: Option<String>,
 
     #[command(flatten)]
     pub(crate) authority: Authority,
 
-    /// The store of a scheduler that is started: memory, redis for a private redis-server, or a URL
+    /// Store of the started scheduler: memory, redis for a private redis-server, or a URL
     #[arg(long, default_value = "memory", conflicts_with = "url", value_name = "STORE")]
     pub(crate) store: String,
 
-    /// Each sentence at once, and the next as soon as it has ended, instead of real time
+    /// Send each sentence at once and the next when it has ended, instead of in real time
     #[arg(long)]
     pub(crate) closed_loop: bool,
 
-    /// How long sentences are, from the shortest to the longest
+    /// Length of sentences, shortest to longest
     #[arg(long = "utterance", alias = "utterance-ms", default_value = "2s..6s", value_name = "TIME..TIME", value_parser = sentence_range)]
     pub(crate) utterance_ms: RangeInclusive<u64>,
 
-    /// How long the pauses between them are
+    /// Length of pauses, shortest to longest
     #[arg(long = "pause", alias = "pause-ms", default_value = "500ms..3s", value_name = "TIME..TIME", value_parser = pause_range)]
     pub(crate) pause_ms: RangeInclusive<u64>,
 
-    /// How speech is written: opus or pcm16
+    /// Audio codec: opus or pcm16
     #[arg(long, default_value = "opus", value_parser = codec)]
     pub(crate) codec: Codec,
 
-    /// Speakers that share one loopback address
+    /// Number of speakers per loopback address
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub(crate) per_address: u32,
 
-    /// Write the report to this file as JSON as well
+    /// Also write the report to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Draw latency over time into this file
+    /// Write a chart of latency over time to this file, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 
-    /// The same seed says the same sentences
+    /// Seed of the random sentences
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }
@@ -181,7 +181,7 @@ fn two_languages(text: &str) -> Result<(String, String), String> {
         Some((one, other)) if !one.is_empty() && !other.is_empty() && one != other => {
             Ok((one.to_owned(), other.to_owned()))
         }
-        _ => Err("two languages are written like en,zh".into()),
+        _ => Err("write two languages as en,zh".into()),
     }
 }
 
@@ -189,7 +189,7 @@ fn codec(text: &str) -> Result<Codec, String> {
     match text {
         "pcm16" => Ok(Codec::Pcm16),
         "opus" => Ok(Codec::Opus),
-        _ => Err("speech is written as pcm16 or opus".into()),
+        _ => Err("the codec is pcm16 or opus".into()),
     }
 }
 

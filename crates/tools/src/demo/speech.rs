@@ -89,14 +89,18 @@ async fn begin(options: &Demo, screen: &Screen) -> Result<Begun, Failure> {
         }
     };
     let speaker = SpeakerOptions::new(format!("ws://{address}/ws/session"));
-    Ok(Begun { node, stage, talk: Talk::new(speaker, sentences), files })
+    let talk = Talk::new(speaker, sentences, talk::recordings());
+    Ok(Begun { node, stage, talk, files })
 }
 
 /// Has the sentences spoken, and goes on until somebody has seen enough.
 async fn show(stage: &Stage, talk: &Talk, screen: &Screen) -> Result<(), Failure> {
-    talk.hold(screen).await?;
+    let recordings = talk.hold(screen).await?;
     let address = stage.address();
     screen.say("");
+    if let Some(recordings) = recordings {
+        screen.say(&format!("The translations as WAV files: {}", recordings.display()));
+    }
     screen.say(&format!("Talk yourself: http://{address}/talk (English into Spanish)"));
     screen.say(&format!("Dashboard: http://{address}/dashboard"));
     screen.say("It goes on until Ctrl-C.");

@@ -46,7 +46,7 @@ impl Stage {
     pub async fn start(options: &Demo, screen: &Screen) -> Result<Self, Failure> {
         if !options.listen.ip().is_loopback() {
             return Err(Failure::refused(format!(
-                "{} can be reached from outside; the demo is for this machine only",
+                "{} is not a loopback address; the demo listens on loopback only",
                 options.listen
             )));
         }

@@ -49,15 +49,13 @@ impl Line {
         let base = url.trim_end_matches('/').to_owned();
         let host = base.strip_prefix("http://").or_else(|| base.strip_prefix("https://"));
         if host.is_none_or(str::is_empty) || base.parse::<Uri>().is_err() {
-            return Err(Failure::usage(format!(
-                "{url:?} is no http:// or https:// URL of a scheduler"
-            )));
+            return Err(Failure::usage(format!("{url:?} is not an http:// or https:// URL")));
         }
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         if let Some(token) = token.filter(|token| !token.is_empty()) {
             let mut shown = HeaderValue::try_from(format!("Bearer {token}"))
-                .map_err(|_| Failure::usage("LINGUA_TOKEN is no token"))?;
+                .map_err(|_| Failure::usage("LINGUA_TOKEN is not a token"))?;
             shown.set_sensitive(true);
             headers.insert(AUTHORIZATION, shown);
         }
@@ -97,7 +95,8 @@ impl Line {
 
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
         let text = self.text(path).await?;
-        serde_json::from_str(&text).map_err(|error| format!("{path} cannot be understood: {error}"))
+        serde_json::from_str(&text)
+            .map_err(|error| format!("the answer to {path} cannot be read: {error}"))
     }
 
     async fn nodes(&self) -> News {
@@ -157,7 +156,7 @@ impl Line {
     ) -> (bool, String) {
         let mut heard = false;
         let why = self.hear(news, looked_at, &mut heard).await;
-        (heard, why.err().unwrap_or_else(|| "it ended the connection".to_owned()))
+        (heard, why.err().unwrap_or_else(|| "it closed the connection".to_owned()))
     }
 
     async fn hear(
@@ -176,14 +175,14 @@ impl Line {
         loop {
             tokio::select! {
                 frame = timeout(SILENCE, body.frame()) => {
-                    let frame = frame.map_err(|_| "nothing was heard for too long")?;
+                    let frame = frame.map_err(|_| "no message for 25 s")?;
                     let Some(frame) = frame else { return Ok(()) };
                     let frame = frame.map_err(|error| why(&error))?;
                     let Some(bytes) = frame.data_ref() else { continue };
                     // Of several that came at once the last is the one that holds.
                     let Some(last) = events.feed(bytes)?.pop() else { continue };
                     let stats = serde_json::from_slice(&last)
-                        .map_err(|error| format!("what it says cannot be understood: {error}"))?;
+                        .map_err(|error| format!("its message cannot be read: {error}"))?;
                     let first = !std::mem::replace(heard, true);
                     self.bring(news, News::Stats(Box::new(stats))).await?;
                     if first && let Some(history) = self.history().await {

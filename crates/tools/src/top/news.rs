@@ -111,7 +111,7 @@ impl Events {
         while let Some(part) = lines.next() {
             self.line.extend_from_slice(part);
             if self.line.len() + self.data.len() > MAX_EVENT_BYTES {
-                return Err("what it says has no end".to_owned());
+                return Err("an event is larger than 8 MiB".to_owned());
             }
             if lines.peek().is_none() {
                 break;

@@ -82,7 +82,7 @@ pub(crate) fn view(
     palette: Palette,
 ) -> Vec<Line<'static>> {
     let Some(snapshot) = state.snapshot() else {
-        return vec![palette.line("Figures are on their way…", Tone::Soft)];
+        return vec![palette.line("Waiting for the first figures…", Tone::Soft)];
     };
     match view {
         View::Overview => overview::lines(state, snapshot, width, palette),

@@ -39,7 +39,7 @@ impl View {
     pub(crate) fn orders(self) -> &'static [&'static str] {
         match self {
             View::Overview => &[],
-            View::Pairs => &["trouble", "name", "free slots", "waiting"],
+            View::Pairs => &["trouble", "name", "free slots", "queued"],
             View::Nodes => &["name", "state", "load", "time", "done"],
             View::Sessions => &["name", "instance", "newest", "utterances"],
             View::Instances => &["name", "sessions", "jobs", "inbox"],

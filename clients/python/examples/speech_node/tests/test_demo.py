@@ -10,6 +10,7 @@ import subprocess
 import time
 import urllib.request
 import uuid
+import wave
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,6 +32,7 @@ class Demo:
         self.mark = f"demo-{uuid.uuid4().hex}"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("LINGUA_")}
         environment |= {"LINGUA_SPEECH_HOME": HOME, "LINGUA_MARK": self.mark, "TMPDIR": str(files)}
+        environment["XDG_CACHE_HOME"] = str(files.parent / "cache")
         environment |= {name: value for name, value in options.items() if name != "cwd"}
         self.files = files
         self.process = subprocess.Popen(
@@ -133,7 +135,7 @@ def test_sentences_are_spoken_and_told_and_ctrl_c_ends_everything(demo: Start) -
     said = "\n".join(running.said)
     blocks = re.findall(
         r"^\d  said        (.+)\n   recognised  (.+)\n   translated  (.+)\n"
-        r"   spoken      ([\d.]+) s .+\n   took        (\d+) ms (.+)$",
+        r"   spoken      ([\d.]+) s .+, saved as (.+)\n   took        (\d+) ms (.+)$",
         said,
         re.MULTILINE,
     )
@@ -143,8 +145,11 @@ def test_sentences_are_spoken_and_told_and_ctrl_c_ends_everything(demo: Start) -
     translated = words(" ".join(block[2] for block in blocks))
     for word in ("café", "biblioteca", "hospital", "gracias"):
         assert word in translated, said
-    for *_, seconds, took, stages in blocks:
+    for *_, seconds, file, took, stages in blocks:
         assert float(seconds) > 0.5 and 0 < int(took) < 30_000, said
+        with wave.open(file) as saved:
+            assert (saved.getnchannels(), saved.getsampwidth(), saved.getframerate()) == (1, 2, 16_000), file
+            assert abs(saved.getnframes() / 16_000 - float(seconds)) < 0.1, file
         assert "recognition" in stages and "translation" in stages and "speech" in stages, said
     talk = re.search(r"Talk yourself: (http://127\.0\.0\.1:\d+)/talk", said)
     assert talk is not None, said

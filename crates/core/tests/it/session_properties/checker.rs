@@ -1,24 +1,32 @@
 //! What a session promises, and an account of its own to check it by.
+//!
+//! `speech`: every byte in one utterance or dropped, acknowledged when it is safe. `endings`: one for each
+//! index and target, in order.
+
+mod endings;
+mod speech;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use lingua_core::Moment;
+use lingua_core::eligibility::Route;
 use lingua_core::session::*;
+use lingua_core::{Lang, Moment};
 
 pub const PAUSE_MS: u64 = 500;
 pub const UTTERANCE_MS: u64 = 1_000;
 pub const UTTERANCE_BYTES: usize = 64;
 pub const HELD_BYTES: usize = 200;
-pub const OPEN: usize = 5;
 pub const DEADLINE_MS: u64 = 4_000;
 pub const RESUME_MS: u64 = 3_000;
 pub const TTS_HOLD_MS: u64 = 900;
 
 /// Everything that must hold, kept apart from the machine.
 pub struct Checker {
+    /// Endings kept for each target, and jobs open at most.
     pub kept: usize,
+    pub max_open: usize,
     pub now: Moment,
     pub routes: Routes,
     pub pieces: BTreeMap<u32, Piece>,
@@ -32,8 +40,8 @@ pub struct Checker {
     pub clients: BTreeMap<u64, u64>,
     pub turns: HashSet<String>,
     pub last_part: Option<(String, u32, CutReason)>,
-    /// Per connection and lane, the last index told.
-    pub told_on_link: HashMap<Lane, u64>,
+    /// On this connection, the last index delivered of each target, and of utterances with one target.
+    pub last_of: HashMap<Option<Lang>, u64>,
     pub epoch: u64,
     /// How many utterances were cut in earlier lives.
     pub inherited: u64,
@@ -63,6 +71,7 @@ pub struct Piece {
 }
 
 pub struct LaneAccount {
+    pub route: Route,
     pub attempts: (u32, u32),
     pub accepted: bool,
     pub ending: Option<Ending<u32>>,
@@ -76,16 +85,41 @@ pub struct Account {
     pub lanes: Vec<LaneAccount>,
 }
 
-impl Account {
-    pub fn is_told(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.told)
+impl LaneAccount {
+    pub fn is_settled(&self) -> bool {
+        self.accepted || self.ending.is_some()
     }
 }
 
+impl Account {
+    /// Its speech is safe, or cannot be sent again.
+    pub fn is_safe(&self) -> bool {
+        self.seqs.is_none() || self.lanes.iter().all(LaneAccount::is_settled)
+    }
+
+    /// Whether this lane comes before that one of a later utterance.
+    pub fn precedes(&self, lane: &LaneAccount, later: &Account, behind: &LaneAccount) -> bool {
+        let shared = targets(&lane.route).any(|one| targets(&behind.route).any(|two| one == two));
+        shared || (self.lanes.len() == 1 && later.lanes.len() == 1)
+    }
+}
+
+/// The languages in which a result may be.
+pub fn targets(route: &Route) -> impl Iterator<Item = Lang> {
+    route.directions().map(|(_, target)| target)
+}
+
+/// Up to where the client says it has seen the endings of this route.
+pub fn seen_of(seen: &LastSeen, route: &Route) -> Option<u64> {
+    let named = |target: Lang| seen.targets.iter().filter(move |(named, _)| *named == target);
+    targets(route).flat_map(named).map(|(_, index)| *index).max().max(seen.all)
+}
+
 impl Checker {
-    pub fn new(kept: usize, routes: Routes) -> Self {
+    pub fn new(kept: usize, max_open: usize, routes: Routes) -> Self {
         Checker {
             kept,
+            max_open,
             now: Moment::ZERO,
             routes,
             pieces: BTreeMap::new(),
@@ -98,7 +132,7 @@ impl Checker {
             clients: BTreeMap::new(),
             turns: HashSet::new(),
             last_part: None,
-            told_on_link: HashMap::new(),
+            last_of: HashMap::new(),
             epoch: 1,
             inherited: 0,
             connected: true,
@@ -126,9 +160,9 @@ impl Checker {
         self.pending_bytes() + self.utterances.iter().map(|u| u.held).sum::<usize>()
     }
 
-    /// Utterances from the first not told to the last.
-    pub fn open(&self) -> usize {
-        self.utterances.iter().skip_while(|u| u.is_told()).count()
+    /// Jobs whose ending was not delivered.
+    pub fn open_jobs(&self) -> usize {
+        self.utterances.iter().flat_map(|u| &u.lanes).filter(|lane| !lane.told).count()
     }
 
     /// Whether a message of this attempt may do something, by the checker's own account.
@@ -219,12 +253,12 @@ impl Checker {
                 self.undisturbed = false;
             }
             Event::Resumed { epoch, last_seen } if self.may_resume(*epoch) => {
-                self.told_on_link.clear();
+                self.last_of.clear();
                 // Of an earlier life the client may know more than was left to this one.
                 let inherited = usize::try_from(self.inherited).unwrap();
                 for (index, account) in (0u64..).zip(&mut self.utterances[..inherited]) {
-                    if last_seen.is_some_and(|seen| index <= seen) {
-                        for lane in account.lanes.iter_mut().filter(|lane| !lane.told) {
+                    for lane in account.lanes.iter_mut().filter(|lane| !lane.told) {
+                        if seen_of(last_seen, &lane.route).is_some_and(|seen| index <= seen) {
                             lane.ending.get_or_insert(Ending::Missing(MissingReason::Cancelled));
                             lane.told = true;
                         }
@@ -303,14 +337,14 @@ impl Checker {
             }
             Effect::UtteranceRefused { client_index, reason } => {
                 assert!(!self.clients.contains_key(client_index));
-                if *reason == Refusal::IndexNotRising {
+                if *reason == DropReason::IndexNotRising {
                     assert!(self.clients.range(client_index..).next().is_some());
                 }
             }
             Effect::AudioDropped { first_seq, last_seq, bytes, reason } => {
                 if matches!(event, Event::Drain) {
                     // The client keeps what was not cut, and says it again elsewhere.
-                    assert_eq!(*reason, Refusal::Draining);
+                    assert_eq!(*reason, DropReason::Draining);
                     self.draining = true;
                 }
                 self.dropped((*first_seq, *last_seq), *bytes, *reason);
@@ -342,209 +376,19 @@ impl Checker {
             }
             Effect::Resumed { next_index, audio_ack, forgotten } => {
                 let Event::Resumed { epoch, last_seen } = event else { panic!("{effect:?}") };
-                self.resumed(*epoch, *last_seen, *forgotten, all);
+                self.resumed(*epoch, last_seen, forgotten, all);
                 assert_eq!(*next_index, self.utterances.len() as u64);
                 assert_eq!(*audio_ack, self.acked);
             }
             Effect::Closed => {
                 assert!(!std::mem::replace(&mut self.closed, true), "closed twice");
                 assert!(self.utterances.iter().flat_map(|u| &u.lanes).all(|l| l.ending.is_some()));
-                assert!(!self.connected || self.open() == 0, "closed with something untold");
+                assert!(!self.connected || self.open_jobs() == 0, "closed with something untold");
                 assert_eq!(self.held_bytes(), 0);
                 self.leaving = true;
                 self.draining = false;
             }
             Effect::Backpressure { .. } | Effect::Ignored(_) => {}
         }
-    }
-
-    pub fn dispatched(&mut self, event: &Event<u32>, utterance: &Utterance) {
-        assert_eq!(utterance.index, self.utterances.len() as u64, "indices are 0, 1, 2…");
-        assert!(utterance.audio.len() <= UTTERANCE_BYTES);
-        assert!(utterance.deadline == self.now + Duration::from_millis(DEADLINE_MS));
-        let turn = utterance.turn.as_str().to_owned();
-        if let Some(client) = utterance.client_index {
-            let Event::WholeUtterance { client_index, audio, routes, .. } = event else { panic!() };
-            assert_eq!((client, &utterance.audio), (*client_index, audio));
-            assert_eq!(&utterance.routes, routes);
-            assert!(self.clients.insert(client, utterance.index).is_none(), "a second job");
-            assert!(self.turns.insert(turn), "a turn of its own");
-        } else {
-            self.cut_from_stream(event, utterance, turn);
-        }
-        let lane = || LaneAccount { attempts: (0, 0), accepted: false, ending: None, told: false };
-        self.utterances.push(Account {
-            deadline: utterance.deadline,
-            seqs: utterance.seqs,
-            held: utterance.audio.len(),
-            lanes: (0..utterance.routes.lanes()).map(|_| lane()).collect(),
-        });
-    }
-
-    pub fn cut_from_stream(&mut self, event: &Event<u32>, utterance: &Utterance, turn: String) {
-        assert_eq!(utterance.routes, self.routes, "speech belongs to the languages it came under");
-        let (first, last) = utterance.seqs.expect("streamed");
-        let mut said = Vec::new();
-        for (seq, piece) in &mut self.pieces {
-            if *seq <= last && piece.fate == Fate::Pending {
-                assert!(*seq >= first, "piece {seq} was passed over");
-                piece.fate = Fate::In(utterance.index);
-                said.extend_from_slice(&piece.bytes);
-            }
-        }
-        assert!(!said.is_empty(), "an utterance of nothing");
-        assert_eq!(said, utterance.audio, "each byte once, in order");
-        // The piece that reaches the longest utterance is in it, and nothing behind it.
-        let before = utterance.duration.saturating_sub(super::last_piece(event, &said));
-        assert!(before < Duration::from_millis(UTTERANCE_MS));
-        match utterance.reason {
-            CutReason::LanguageChange => assert!(matches!(event, Event::SetLanguages(_))),
-            CutReason::Close => assert!(matches!(event, Event::Close { .. })),
-            CutReason::Pause => {
-                assert!(self.now >= self.last_sound + Duration::from_millis(PAUSE_MS));
-            }
-            CutReason::MaxDuration | CutReason::MaxBytes => {
-                assert!(matches!(event, Event::Audio { .. }));
-            }
-            CutReason::Manual => {
-                assert!(matches!(event, Event::Audio { is_final: true, .. } | Event::Finalize))
-            }
-        }
-        if utterance.part_index > 0 {
-            let (before, part, reason) = self.last_part.take().expect("a part before it");
-            assert_eq!((before, part + 1), (turn.clone(), utterance.part_index));
-            assert!(!reason.ends_turn());
-        } else {
-            assert!(self.turns.insert(turn.clone()), "a new turn has a new name");
-        }
-        self.last_part = Some((turn, utterance.part_index, utterance.reason));
-    }
-
-    pub fn dropped(&mut self, (first, last): (u32, u32), bytes: usize, reason: Refusal) {
-        let (held, open) = (self.held_bytes() - bytes, self.open());
-        let mut sum = 0;
-        for (_, piece) in self.pieces.range_mut(first..=last) {
-            if piece.fate == Fate::Pending {
-                piece.fate = Fate::Dropped;
-                sum += piece.bytes.len();
-            }
-        }
-        assert_eq!(sum, bytes, "the drop names what it drops");
-        match reason {
-            Refusal::TooLarge => assert!(bytes > UTTERANCE_BYTES),
-            Refusal::HeldBytes => assert!(held + bytes > HELD_BYTES),
-            Refusal::OpenUtterances => assert!(open >= OPEN),
-            Refusal::Draining => assert!(self.draining),
-            Refusal::Closed => assert!(self.leaving && !self.draining),
-            // Only a client that did not come back, or an end without a final, leaves speech.
-            Refusal::Abandoned => self.leaving = true,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn dropped_by(&self, effects: &[Effect<u32>]) -> Vec<u32> {
-        let dropped = |effect: &Effect<u32>| match effect {
-            Effect::AudioDropped { first_seq, last_seq, .. } => Some(*first_seq..=*last_seq),
-            _ => None,
-        };
-        effects.iter().filter_map(dropped).flatten().collect()
-    }
-
-    pub fn acknowledged(&mut self, event: &Event<u32>, seq: u32) {
-        assert!(self.acked.is_none_or(|acked| seq > acked), "the watermark only rises");
-        self.acked = Some(seq);
-        let offered = match event {
-            Event::Audio { seq, .. } => Some(*seq),
-            _ => None,
-        };
-        assert!(Some(seq) <= self.last_used.max(offered));
-        for (piece_seq, piece) in self.pieces.range(..=seq) {
-            match piece.fate {
-                Fate::Pending => panic!("{piece_seq} is acknowledged and in no utterance"),
-                Fate::Dropped => {}
-                Fate::In(index) => {
-                    let lanes = &self.utterances[usize::try_from(index).unwrap()].lanes;
-                    let safe = lanes.iter().all(|l| l.accepted || l.ending.is_some());
-                    assert!(safe, "{piece_seq} of {index} is acknowledged and no node has it");
-                }
-            }
-        }
-    }
-
-    pub fn delivered(&mut self, event: &Event<u32>, delivery: &Delivery<u32>) {
-        assert!(self.connected, "nobody is there");
-        let (key, now, exact) = (delivery.key, self.now, self.punctual && self.undisturbed);
-        if let Some(last) = self.told_on_link.insert(key.lane, key.index) {
-            assert!(last < key.index, "{key:?} after {last}");
-        }
-        let deadline = self.utterances[usize::try_from(key.index).unwrap()].deadline;
-        let lane = self.lane(key).expect("an ending of something that exists");
-        assert_eq!(Some(&delivery.ending), lane.ending.as_ref(), "{key:?}");
-        if delivery.again {
-            assert!(lane.told && matches!(event, Event::Resumed { .. }));
-        } else {
-            assert!(!std::mem::replace(&mut lane.told, true), "{key:?} ended twice");
-            assert!(!exact || now <= deadline, "{key:?} ended late");
-        }
-    }
-
-    pub fn resumed(
-        &mut self,
-        epoch: u64,
-        last_seen: Option<u64>,
-        forgotten: Option<(u64, u64)>,
-        all: &[Effect<u32>],
-    ) {
-        assert!(self.may_resume(epoch));
-        self.epoch = epoch;
-        self.connected = true;
-        self.resume_until = None;
-        self.timers.remove(&Timer::Resume);
-        let again: HashSet<ResultKey> = all
-            .iter()
-            .filter_map(|e| match e {
-                Effect::Deliver(d) if d.again => Some(d.key),
-                _ => None,
-            })
-            .collect();
-        assert!(again.len() <= self.kept);
-        for (index, account) in (0u64..).zip(&self.utterances) {
-            for (at, lane) in (0u8..).zip(&account.lanes) {
-                let unseen = lane.told && last_seen.is_none_or(|seen| index > seen);
-                let gone = forgotten.is_some_and(|(a, b)| (a..=b).contains(&index));
-                let key = ResultKey { index, lane: Lane(at) };
-                assert!(!unseen || gone || again.contains(&key), "{key:?} is silently lost");
-            }
-        }
-    }
-
-    /// What holds between any two events.
-    pub fn standing(&self, session: &Session<u32>) {
-        assert_eq!(session.held_bytes(), self.held_bytes());
-        assert!(self.held_bytes() <= HELD_BYTES);
-        assert!(self.open() + usize::from(self.pending_bytes() > 0) <= OPEN);
-        assert_eq!(session.is_closed(), self.closed);
-        if self.closed {
-            return;
-        }
-        let mut held_back = HashSet::new();
-        for (index, account) in self.utterances.iter().enumerate() {
-            for (at, lane) in account.lanes.iter().enumerate() {
-                if lane.ending.is_none() {
-                    held_back.insert(at);
-                    let (_, alarm) = self.timers[&Timer::Deadline];
-                    assert!(alarm <= account.deadline, "nobody watches {index}");
-                }
-                let due = self.connected && !held_back.contains(&at);
-                assert!(!due || lane.told, "{index}/{at} is kept back for nothing");
-            }
-        }
-        if self.pending_bytes() > 0 && self.connected {
-            let quiet_since = self.loud_until.map_or(self.quiet_since, |u| u.max(self.quiet_since));
-            let pause = quiet_since + Duration::from_millis(PAUSE_MS);
-            assert!(self.now < pause, "the pause was not heard");
-            assert!(self.timers[&Timer::Pause].1 <= pause, "the pause will be heard too late");
-        }
-        assert!(self.resume_until.is_none() || self.timers.contains_key(&Timer::Resume));
     }
 }

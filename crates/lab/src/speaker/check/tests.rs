@@ -1,6 +1,8 @@
 use std::time::Duration;
 
+use super::super::report::Kind;
 use super::*;
+use crate::speech::Digest;
 
 fn mark(sentence: u32) -> Mark {
     Mark { speaker: 1, sentence }
@@ -27,7 +29,8 @@ fn whole(sentence: u32, index: u64) -> Event {
 
 fn result_of(index: u64, audio: &[u8]) -> Event {
     let (mark, digest) = (Mark::find(audio), Digest::of(audio));
-    Event::Result { index, echo: Some(Echo { mark, digest, assigned_us: None, answered_us: None }) }
+    let echo = Some(Echo { mark, digest, assigned_us: None, answered_us: None });
+    Event::Result { index, target: None, echo }
 }
 
 fn result(index: u64, sentence: u32) -> Event {
@@ -35,7 +38,7 @@ fn result(index: u64, sentence: u32) -> Event {
 }
 
 fn missing(index: u64) -> Event {
-    Event::Missing { index, reason: "job_failed".into() }
+    Event::Missing { index, target: None, reason: "job_failed".into() }
 }
 
 fn check(events: &[Event]) -> Report {
@@ -132,7 +135,7 @@ fn what_was_never_said_is_foreign() {
 
 #[test]
 fn nothing_may_follow_an_ending() {
-    let partial = |index| Event::About { index, kind: "asr_partial".into() };
+    let partial = |index| Event::About { index, target: None, kind: "asr_partial".into() };
     finds(&[], &[said(0), partial(0), result(0, 0), partial(1), said(1), result(1, 1)]);
     finds(&[Kind::AfterEnding], &[said(0), result(0, 0), partial(0)]);
 }
@@ -199,6 +202,63 @@ fn a_log_of_any_length_takes_bounded_memory() {
         checker.note(0, &said(sentence));
         checker.note(1, &result(u64::from(sentence) * 1_000, sentence));
     }
-    assert!(checker.heard.0.len() <= MAX_REMEMBERED && checker.skipped.len() <= MAX_REMEMBERED);
+    assert!(checker.only.remembers() <= follower::MAX_REMEMBERED);
     assert_eq!(checker.report().violations.len(), 50);
+}
+
+/// The same ending in this language.
+fn into(target: &str, event: Event) -> Event {
+    let target = Some(target.to_owned());
+    match event {
+        Event::Result { index, echo, .. } => Event::Result { index, target, echo },
+        Event::Missing { index, reason, .. } => Event::Missing { index, target, reason },
+        other => other,
+    }
+}
+
+fn targets(tags: &[&str]) -> Event {
+    Event::Targets { targets: tags.iter().map(|tag| (*tag).to_owned()).collect() }
+}
+
+#[test]
+fn each_target_has_its_own_order_and_endings() {
+    let (zh, de) = (|event| into("zh", event), |event| into("de", event));
+    let both = || targets(&["zh", "de"]);
+    let clean = [
+        both(),
+        said(0),
+        said(1),
+        zh(result(0, 0)),
+        zh(result(1, 1)),
+        de(missing(0)),
+        de(result(1, 1)),
+    ];
+    let report = check(&clean);
+    assert!(report.is_clean(), "{report}");
+    assert_eq!((report.said, report.results, report.missing()), (2, 3, 1));
+    finds(
+        &[Kind::Doubled, Kind::Doubled, Kind::Lost],
+        &[both(), said(0), zh(result(0, 0)), zh(result(0, 0))],
+    );
+    finds(&[Kind::Lost], &[both(), said(0), zh(result(0, 0))]);
+}
+
+#[test]
+fn targets_change_in_mid_session_and_an_ending_without_one_is_for_all() {
+    let (zh, de, fr) =
+        (|event| into("zh", event), |event| into("de", event), |event| into("fr", event));
+    finds(
+        &[],
+        &[
+            targets(&["zh", "de"]),
+            said(0),
+            targets(&["de", "fr"]),
+            said(1),
+            de(result(0, 0)),
+            fr(result(1, 1)),
+            de(result(1, 1)),
+            zh(result(0, 0)),
+        ],
+    );
+    finds(&[], &[targets(&["zh", "de"]), said(0), zh(result(0, 0)), missing(0)]);
 }

@@ -1,4 +1,4 @@
-//! A client's line that falls over: what a mistake in the scheduler's own code does to a session.
+//! A client's connection that fails: what a mistake in the scheduler's own code does to a session.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -7,42 +7,49 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use lingua_core::eligibility::Route;
+use lingua_core::session::Routes;
 use lingua_core::{Lang, TenantId};
-use lingua_engine::sessions::mail::Mailbox;
-use lingua_engine::sessions::words::{
-    Bye, FromClient, Line, LineEvent, Manner, Opening, Supports, ToClient,
-};
+use lingua_engine::job::JobOptions;
+use lingua_engine::sessions::commands::CommandReceiver;
+use lingua_engine::sessions::connection::{ClientConnection, CloseReason, ConnectionEvent};
+use lingua_engine::sessions::inbound::{FromClient, Opening, Supports};
+use lingua_engine::sessions::options::SpeechOptions;
+use lingua_engine::sessions::outbound::ToClient;
 use tokio::time::Instant;
 
 /// Its client ends a sentence at once, and the answer to that is too much for it.
-pub struct FallingLine {
+pub struct FailingConnection {
     said: bool,
 }
 
-impl FallingLine {
+impl FailingConnection {
     pub fn new() -> Box<Self> {
-        Box::new(FallingLine { said: false })
+        Box::new(FailingConnection { said: false })
     }
 }
 
-impl Line for FallingLine {
-    fn poll_event(&mut self, cx: &mut Context<'_>, mailbox: &mut Mailbox) -> Poll<LineEvent> {
-        if let Poll::Ready(Some(mail)) = mailbox.poll_recv(cx) {
-            return Poll::Ready(LineEvent::Mail(mail));
+impl ClientConnection for FailingConnection {
+    fn poll_event(
+        &mut self,
+        cx: &mut Context<'_>,
+        commands: &mut CommandReceiver,
+    ) -> Poll<ConnectionEvent> {
+        if let Poll::Ready(Some(command)) = commands.poll_recv(cx) {
+            return Poll::Ready(ConnectionEvent::Command(command));
         }
         match std::mem::replace(&mut self.said, true) {
-            false => Poll::Ready(LineEvent::Said(FromClient::Finalize)),
+            false => Poll::Ready(ConnectionEvent::Message(FromClient::Finalize)),
             true => Poll::Pending,
         }
     }
 
     fn wake_at(&mut self, _due: Option<Instant>) {}
 
-    fn tell(&mut self, word: ToClient<'_>) {
-        assert!(!matches!(word, ToClient::Finalized { .. }), "falls over on purpose");
+    fn send(&mut self, message: ToClient<'_>) {
+        assert!(!matches!(message, ToClient::Finalized { .. }), "falls over on purpose");
     }
 
-    fn end(self: Box<Self>, _bye: Bye) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn close(self: Box<Self>, _reason: CloseReason) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async {})
     }
 }
@@ -50,21 +57,12 @@ impl Line for FallingLine {
 /// How a client opens a session from English into Chinese.
 pub fn opening() -> Opening {
     let lang = |tag| Lang::new(tag).unwrap();
-    let manner = Manner {
-        route: Route::Directed(lang("en"), lang("zh")),
+    let options = SpeechOptions {
+        routes: Routes::one(Route::Directed(lang("en"), lang("zh"))),
         speech: false,
-        insists_on_speech: false,
-        src_lang: "en".into(),
-        tgt_lang: "zh".into(),
-        mode: None,
-        lang_a: None,
-        lang_b: None,
-        dialect: None,
-        features: None,
-        pipeline: Arc::from(serde_json::value::RawValue::from_string("{}".into()).unwrap()),
-        auto_langs: None,
-        enable_streaming_asr: false,
-        partial_update_interval_ms: None,
+        requires_speech: false,
+        job: JobOptions { src_lang: "en".into(), tgt_lang: "zh".into(), ..JobOptions::default() },
+        untranslated: None,
         audio_format: "pcm16",
         sample_rate: 16_000,
     };
@@ -72,7 +70,7 @@ pub fn opening() -> Opening {
         tenant: TenantId::new("default").unwrap(),
         subject: None,
         address: IpAddr::from([127, 0, 0, 1]),
-        manner: Arc::new(manner),
+        options: Arc::new(options),
         trace_id: None,
         traceparent: None,
         supports: Supports::default(),

@@ -44,7 +44,12 @@ impl Prometheus {
             "scrape_configs": scrapes.collect::<Vec<Value>>(),
         });
         fs::write(dir.path().join("rules.yml"), rules).unwrap();
-        fs::write(dir.path().join("prometheus.yml"), config.to_string()).unwrap();
+        Self::start_in(dir, &config.to_string()).await
+    }
+
+    /// With this configuration, and with the files of the directory beside it.
+    pub async fn start_in(dir: TempDir, config: &str) -> Self {
+        fs::write(dir.path().join("prometheus.yml"), config).unwrap();
         let address = format!("127.0.0.1:{}", free_port().unwrap());
         let log = fs::File::create(dir.path().join("log")).unwrap();
         let child = Command::new("prometheus")
@@ -84,6 +89,14 @@ impl Prometheus {
         let escaped: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let mut data = self.result(&format!("/api/v1/query?query={escaped}")).await;
         data["result"].as_array_mut().unwrap().drain(..).collect()
+    }
+
+    /// The targets: whether each is up, and why not.
+    pub async fn targets(&self) -> Vec<(String, String)> {
+        let data = self.result("/api/v1/targets?state=active").await;
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let targets = data["activeTargets"].as_array().unwrap().iter();
+        targets.map(|target| (text(&target["health"]), text(&target["lastError"]))).collect()
     }
 
     /// Targets that answered so often.

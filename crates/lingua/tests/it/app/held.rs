@@ -6,14 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lingua_core::slots::{Commit, Usage};
 use lingua_core::{LeaseToken, ModelId, Moment, NodeId};
-use lingua_store::bus::{
-    Announce, Delivery, EntryId, Envelope, Inherit, InstanceBus, Peer, Posting,
-};
-use lingua_store::nodes::{
-    Beat, BeatReply, Changes, FeedCursor, Fenced, NodeDirectory, NodeRecord, Order, Put,
-    Registration,
-};
-use lingua_store::slots::{Confirm, Report, Reserve, SlotLedger, Wish};
+use lingua_store::bus::{Delivery, EntryId, Envelope, Inboxes, Inherit, Posting};
+use lingua_store::nodes::{Beat, BeatReply, Fenced, NodeRecord, NodeRecords, Put, Registration};
+use lingua_store::slots::{Confirm, Report, Reserve, SlotLeases, Wish};
 use lingua_store::{Backend, Instance, Result};
 use tokio::sync::watch;
 
@@ -89,12 +84,12 @@ pub fn outbox(store: Backend, gate: &Arc<Gate>) -> Backend {
 }
 
 struct Nodes {
-    inner: Arc<dyn NodeDirectory>,
+    inner: Arc<dyn NodeRecords>,
     beats: Arc<Gate>,
 }
 
 #[async_trait]
-impl NodeDirectory for Nodes {
+impl NodeRecords for Nodes {
     async fn put(&self, node: &NodeId, registration: &Registration) -> Result<Put> {
         self.inner.put(node, registration).await
     }
@@ -116,34 +111,18 @@ impl NodeDirectory for Nodes {
         self.inner.note_gap(node, model, lasting).await
     }
 
-    async fn order(&self, node: &NodeId, order: Order) -> Result<bool> {
-        self.inner.order(node, order).await
-    }
-
-    async fn ordered(&self, node: &NodeId) -> Result<Order> {
-        self.inner.ordered(node).await
-    }
-
     async fn get(&self, node: &NodeId) -> Result<Option<NodeRecord>> {
         self.inner.get(node).await
-    }
-
-    async fn shard(&self, shard: u32) -> Result<Vec<NodeRecord>> {
-        self.inner.shard(shard).await
-    }
-
-    async fn changes(&self, cursor: Option<&FeedCursor>, wait: Duration) -> Result<Changes> {
-        self.inner.changes(cursor, wait).await
     }
 }
 
 struct Slots {
-    inner: Arc<dyn SlotLedger>,
+    inner: Arc<dyn SlotLeases>,
     commits: Arc<Gate>,
 }
 
 #[async_trait]
-impl SlotLedger for Slots {
+impl SlotLeases for Slots {
     async fn reserve(&self, wish: &Wish<'_>) -> Result<Reserve> {
         self.inner.reserve(wish).await
     }
@@ -176,25 +155,13 @@ impl SlotLedger for Slots {
 }
 
 struct Bus {
-    inner: Arc<dyn InstanceBus>,
+    inner: Arc<dyn Inboxes>,
     received: Arc<Gate>,
     sent: Arc<Gate>,
 }
 
 #[async_trait]
-impl InstanceBus for Bus {
-    async fn announce(&self, me: &Instance, address: &str, ttl: Duration) -> Result<Announce> {
-        self.inner.announce(me, address, ttl).await
-    }
-
-    async fn withdraw(&self, me: &Instance) -> Result<()> {
-        self.inner.withdraw(me).await
-    }
-
-    async fn peers(&self) -> Result<Vec<Peer>> {
-        self.inner.peers().await
-    }
-
+impl Inboxes for Bus {
     async fn send(&self, to: &Instance, envelope: &Envelope) -> Result<Posting> {
         self.sent.pass().await;
         self.inner.send(to, envelope).await
@@ -218,14 +185,6 @@ impl InstanceBus for Bus {
 
     async fn depth(&self, inbox: &Instance) -> Result<usize> {
         self.inner.depth(inbox).await
-    }
-
-    async fn post_part(&self, me: &Instance, part: &[u8], ttl: Duration) -> Result<()> {
-        self.inner.post_part(me, part, ttl).await
-    }
-
-    async fn parts(&self) -> Result<Vec<Vec<u8>>> {
-        self.inner.parts().await
     }
 
     async fn orphans(&self) -> Result<Vec<Instance>> {

@@ -9,8 +9,8 @@ use lingua_core::eligibility::{Need, Route};
 use lingua_core::job::JobState;
 use lingua_core::job_key::{JobKey, Origin};
 use lingua_core::{Lang, NodeId, SessionId, SessionKey, TenantId, TurnId};
-use lingua_engine::dispatch::{Job, View};
-use lingua_engine::job::{Ended, JobSpec, Refusal, Work};
+use lingua_engine::job::{Ended, JobInput, JobOptions, JobSpec, Refusal};
+use lingua_engine::jobs::{Job, View};
 use serde_json::Value;
 
 use super::TestApp;
@@ -154,17 +154,20 @@ impl JobBuilder {
             past: None,
             observer: None,
             trace: None,
-            work: Arc::new(Work {
+            work: Arc::new(JobInput {
+                options: JobOptions {
+                    src_lang: self.src,
+                    tgt_lang: self.tgt,
+                    ..JobOptions::default()
+                },
                 utterance_index: self.index,
-                src_lang: self.src,
-                tgt_lang: self.tgt,
                 audio: self.audio,
                 audio_format: "opus".into(),
                 sample_rate: 16_000,
                 trace_id: "trace".into(),
                 // One alone is a whole turn.
                 manual_cut: alone,
-                ..Work::default()
+                ..JobInput::default()
             }),
             deadline_in: self.deadline.unwrap_or(deadline),
         }
@@ -221,7 +224,7 @@ pub async fn code(job: &Job) -> String {
 /// How every attempt of an ended job went: its node and outcome.
 pub fn attempts(job: &Job) -> Vec<(String, String)> {
     let view = job.view();
-    let of = |attempt: &lingua_engine::dispatch::AttemptView| {
+    let of = |attempt: &lingua_engine::jobs::AttemptView| {
         (attempt.node.to_string(), attempt.outcome.clone().unwrap_or_default())
     };
     view.attempts.iter().map(of).collect()

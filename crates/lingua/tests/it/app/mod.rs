@@ -279,10 +279,14 @@ impl Drop for TestApp {
 
 /// With `LINGUA_LOG=debug` a test shows what its scheduler says.
 fn show_logs() {
-    if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("LINGUA_LOG") {
-        let shown = tracing_subscriber::fmt().with_env_filter(filter).with_test_writer();
+    use tracing_subscriber::filter::Targets;
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::util::SubscriberInitExt;
+    let level = std::env::var("LINGUA_LOG").ok();
+    if let Some(filter) = level.and_then(|level| level.parse::<Targets>().ok()) {
+        let lines = tracing_subscriber::fmt::layer().with_test_writer();
         // Another test of the same process may have done it.
-        let _ = shown.try_init();
+        let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
     }
 }
 

@@ -62,6 +62,13 @@ fn check(root: Whole<'_>, schema: &Value, value: &Value, at: &str, found: &mut V
             "maxItems" if value.as_array().map(|list| list.len() as u64) > argument.as_u64() => {
                 found.push(format!("{at}: has more entries than {argument}"));
             }
+            "minItems"
+                if value
+                    .as_array()
+                    .is_some_and(|list| (list.len() as u64) < argument.as_u64().unwrap()) =>
+            {
+                found.push(format!("{at}: has fewer entries than {argument}"));
+            }
             "pattern" if value.as_str().is_some_and(|text| !fits(argument, text)) => {
                 found.push(format!("{at}: {value} does not fit {argument}"));
             }
@@ -84,7 +91,7 @@ fn check(root: Whole<'_>, schema: &Value, value: &Value, at: &str, found: &mut V
                 }
             }
             "enum" | "minimum" | "maximum" | "const" | "maxLength" | "minLength" | "maxItems"
-            | "pattern" => {}
+            | "minItems" | "pattern" => {}
             other if DESCRIBING.contains(&other) => {}
             other => found.push(format!("{at}: the schema word {other:?} is not known here")),
         }

@@ -70,6 +70,10 @@ impl Keys {
         self.sign(&json!({"role": "admin", "sub": subject, "jti": jti}))
     }
 
+    pub fn viewer(&self, subject: &str, jti: &str) -> String {
+        self.sign(&json!({"role": "viewer", "sub": subject, "jti": jti}))
+    }
+
     fn sign(&self, said: &Value) -> String {
         let now = lingua_store::Clock::system().now().as_millis() / 1_000;
         let mut claims =

@@ -25,22 +25,25 @@ async fn fails(app: &TestApp, node: &mut ScriptedNode) {
     assert_eq!(code(&job).await, "GPU_LOST");
 }
 
-/// Everywhere: the node's own instance counts too.
+/// The node's own instance counts, and others see what follows from it.
 async fn pause_is_over(app: &TestApp) {
-    for app in [app.of_nodes(), app] {
-        let probing = || view(app, "a").breaker == BreakerView::Probing;
-        eventually("the pause is over", probing).await;
-    }
+    let probing = || breaker(app) == BreakerView::Probing;
+    eventually("the pause is over", probing).await;
     app.follows("a").await;
+}
+
+fn breaker(app: &TestApp) -> BreakerView {
+    view(app.of_nodes(), "a").breaker
 }
 
 pub async fn failures_in_a_row_open_it_and_one_good_probe_closes_it(on: On) {
     let app = TestApp::start(on, settings()).await;
     let mut node = scripted(&app, "a").await;
     fails(&app, &mut node).await;
-    assert_eq!(view(&app, "a").breaker, BreakerView::Closed);
+    assert_eq!(breaker(&app), BreakerView::Closed);
     fails(&app, &mut node).await;
-    assert!(matches!(view(&app, "a").breaker, BreakerView::Open { .. }));
+    assert!(matches!(breaker(&app), BreakerView::Open { .. }));
+    app.follows("a").await;
     assert_eq!(view(&app, "a").health, Health::Degraded);
     let refusal = refused(&job().submit(&app)).await;
     assert_eq!(refusal.code_text(), "NODE_UNAVAILABLE");
@@ -53,7 +56,7 @@ pub async fn failures_in_a_row_open_it_and_one_good_probe_closes_it(on: On) {
     is(&waiting, JobState::Waiting).await;
     node.result(&assign, "well again").await.unwrap();
     assert_eq!(done(&probe).await, "well again");
-    eventually("it is closed", || view(&app, "a").breaker == BreakerView::Closed).await;
+    eventually("it is closed", || breaker(&app) == BreakerView::Closed).await;
     let assign = take(&mut node).await;
     node.result(&assign, "x").await.unwrap();
     done(&waiting).await;
@@ -68,7 +71,7 @@ pub async fn a_bad_probe_makes_the_next_pause_longer(on: On) {
     fails(&app, &mut node).await;
     pause_is_over(&app).await;
     fails(&app, &mut node).await;
-    let BreakerView::Open { left_ms } = view(&app, "a").breaker else { panic!("not open") };
+    let BreakerView::Open { left_ms } = breaker(&app) else { panic!("not open") };
     assert!((401..=800).contains(&left_ms), "{left_ms} ms");
     pause_is_over(&app).await;
     let probe = job().submit(&app);
@@ -88,7 +91,7 @@ pub async fn a_success_in_between_begins_the_count_anew(on: On) {
         node.result(&assign, "x").await.unwrap();
         done(&good).await;
     }
-    assert_eq!(view(&app, "a").breaker, BreakerView::Closed);
+    assert_eq!(breaker(&app), BreakerView::Closed);
     app.finish().await;
 }
 
@@ -103,6 +106,7 @@ pub async fn work_goes_on_elsewhere_while_one_is_left_alone(on: On) {
     let mut bad = scripted(&app, "bad").await;
     fails(&app, &mut bad).await;
     fails(&app, &mut bad).await;
+    app.follows("bad").await;
     let mut good = connect(&app, options(&app, "good").max_jobs(8)).await;
     for _ in 0..8 {
         let job = job().prefer("bad").submit(&app);
@@ -124,14 +128,15 @@ pub async fn the_slots_of_what_was_given_up_leave_room_for_the_probe(on: On) {
         node.next_of("job_assign").await.unwrap();
         assert_eq!(code(&slow).await, "JOB_TIMEOUT");
     }
-    let probing = || view(&app, "a").breaker == BreakerView::Probing;
+    let probing = || breaker(&app) == BreakerView::Probing;
     eventually("the pause is over", probing).await;
+    app.follows("a").await;
     assert_eq!(app.used("a").await, 2, "the agent may still work on both");
     let probe = job().deadline_ms(10_000).submit(&app);
     let assign = node.next_of("job_assign").await.unwrap();
     node.result(&assign, "well again").await.unwrap();
     assert_eq!(done(&probe).await, "well again");
-    eventually("it is closed", || view(&app, "a").breaker == BreakerView::Closed).await;
+    eventually("it is closed", || breaker(&app) == BreakerView::Closed).await;
     // It runs nothing by its own word: nothing is left to lapse.
     node.heartbeat(serde_json::Value::Null).await.unwrap();
     super::until_used(&app, "a", 0).await;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lingua_core::job::JobState;
-use lingua_engine::dispatch::Job;
 use lingua_engine::job::Ended;
+use lingua_engine::jobs::Job;
 
 use super::{calm, connect, options, scripted, short_leases, take, until_used};
 use crate::app::jobs::{done, ended, is, job};

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lingua_core::TurnId;
+use lingua_core::fleet::RankRule;
 use lingua_core::job::JobState;
 use serde_json::json;
 
@@ -127,6 +128,36 @@ pub async fn a_private_node_takes_only_jobs_that_name_it(on: On) {
     app.finish().await;
 }
 
+pub async fn the_cheapest_node_gets_the_job_while_it_has_a_free_slot(on: On) {
+    let mut settings = calm();
+    settings.select.rank = RankRule::Cheapest;
+    settings.avoid_last = false;
+    let app = TestApp::start(on, settings).await;
+    let costing = |name: &str, cost: f64| {
+        let fields = json!({ "cost": cost, "region": "eu-west" });
+        options(&app, name).register_with(fields).max_jobs(3)
+    };
+    let mut cheap = connect(&app, costing("cheap", 0.001)).await;
+    let mut dear = connect(&app, costing("dear", 0.002)).await;
+    let profile = view(&app, "cheap").profile;
+    assert_eq!(
+        (profile.cost_micros, profile.region.as_ref().unwrap().as_str()),
+        (1_000, "eu-west")
+    );
+    let mut jobs = Vec::new();
+    for n in 0..4 {
+        let job = job().index(n).submit(&app);
+        let assign = take(if n < 3 { &mut cheap } else { &mut dear }).await;
+        jobs.push((job, assign));
+    }
+    for (n, (job, assign)) in jobs.iter().enumerate() {
+        let node = if n < 3 { &mut cheap } else { &mut dear };
+        node.result(assign, "said").await.unwrap();
+        assert_eq!(done(job).await, "said");
+    }
+    app.finish().await;
+}
+
 pub async fn directions_are_not_mixed_up(on: On) {
     let app = TestApp::start(on, calm()).await;
     let mut node = connect(&app, options(&app, "a").pairs(&[("zh", "en")])).await;
@@ -149,8 +180,8 @@ pub async fn the_parts_of_a_turn_prefer_one_node(on: On) {
     let (bound, _) = first.dispatched().await.unwrap();
     // The binding is written right behind the dispatch.
     let turn = TurnId::new("t").unwrap();
-    let jobs = &app.engine.store().jobs;
-    while jobs.turn_node(&first.session, &turn).await.unwrap().as_ref() != Some(&bound) {
+    let turns = &app.engine.store().turns;
+    while turns.node(&first.session, &turn).await.unwrap().as_ref() != Some(&bound) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     for index in 1..4 {

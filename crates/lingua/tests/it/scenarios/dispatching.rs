@@ -73,7 +73,7 @@ pub async fn words_on_the_way_are_passed_on_and_count_as_an_ack(on: On) {
     let partial: Value = serde_json::from_slice(&job.view().partial.unwrap()).unwrap();
     assert_eq!((&partial["type"], &partial["text"]), (&json!("asr_partial"), &json!("so far")));
     node.progress(&assign, "nmt").await.unwrap();
-    let stage = |view: &lingua_engine::dispatch::View| {
+    let stage = |view: &lingua_engine::jobs::View| {
         let partial: Value = serde_json::from_slice(view.partial.as_ref().unwrap()).unwrap();
         partial["stage"] == "nmt"
     };

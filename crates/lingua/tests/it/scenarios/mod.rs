@@ -79,6 +79,7 @@ macro_rules! scenarios {
                 a_strict_wish_for_a_node_that_is_unable_or_unknown_fails_at_once,
                 a_strict_wish_ends_with_the_failure_of_its_node,
                 a_private_node_takes_only_jobs_that_name_it,
+                the_cheapest_node_gets_the_job_while_it_has_a_free_slot,
                 directions_are_not_mixed_up,
                 the_parts_of_a_turn_prefer_one_node,
                 without_a_voice_who_does_not_insist_gets_text,

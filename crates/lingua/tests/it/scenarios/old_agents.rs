@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lingua_core::job::JobState;
-use lingua_engine::dispatch::Job;
 use lingua_engine::job::Ended;
+use lingua_engine::jobs::Job;
 use lingua_lab::{Behaviour, FakeNode, ScriptedNode};
 use serde_json::{Value, json};
 
@@ -190,7 +190,7 @@ pub async fn its_languages_decide_and_not_what_it_lists_as_stopped(on: On) {
     let mut node = connect(&app, options(&app, "old").old_agent().register_with(stopped)).await;
     assert_eq!(node.registration().unwrap().status, "ready");
     let why = view(&app, "old").why_idle;
-    assert!(why.contains(&"it lists as not ready: semantic, tone".to_owned()), "{why:?}");
+    assert!(why.contains(&"services that are not ready: semantic, tone".to_owned()), "{why:?}");
     let job = job().submit(&app);
     let assign = node.next_of("job_assign").await.unwrap();
     node.result(&assign, "repaired").await.unwrap();
@@ -210,7 +210,7 @@ pub async fn it_may_register_before_its_services_run(on: On) {
     assert_eq!(node.registration().unwrap().status, "registering");
     app.follows("old").await;
     let why = view(&app, "old").why_idle;
-    assert!(why.contains(&"it lists as not ready: asr, semantic".to_owned()), "{why:?}");
+    assert!(why.contains(&"services that are not ready: asr, semantic".to_owned()), "{why:?}");
     let refusal = refused(&job().submit(&app)).await;
     assert_eq!(refusal.code_text(), "NO_CAPABLE_NODE");
     assert!(

@@ -15,7 +15,7 @@ pub async fn a_drained_node_finishes_what_it_has_and_gets_nothing_new(on: On) {
     let mut node = scripted(&app, "a").await;
     let running = job().submit(&app);
     let assign = take(&mut node).await;
-    assert!(app.engine.nodes.order(&id("a"), Order::Drain).await.unwrap());
+    assert!(app.engine.order_node(&id("a"), Order::Drain).await.unwrap());
     assert_eq!(node.next_of("node_control").await.unwrap()["command"], "drain");
     assert_eq!(code(&job().submit(&app)).await, "NO_CAPABLE_NODE");
     node.result(&assign, "finished").await.unwrap();
@@ -23,7 +23,7 @@ pub async fn a_drained_node_finishes_what_it_has_and_gets_nothing_new(on: On) {
     // Coming back does not undo it.
     let mut again = scripted(&app, "a").await;
     assert_eq!(code(&job().submit(&app)).await, "NO_CAPABLE_NODE");
-    assert!(app.engine.nodes.order(&id("a"), Order::Serve).await.unwrap());
+    assert!(app.engine.order_node(&id("a"), Order::Serve).await.unwrap());
     assert_eq!(again.next_of("node_control").await.unwrap()["command"], "resume");
     eventually("all know it", || view(&app, "a").health == Health::Ready).await;
     let job = job().submit(&app);
@@ -36,7 +36,7 @@ pub async fn a_drained_node_finishes_what_it_has_and_gets_nothing_new(on: On) {
 pub async fn a_blocked_node_is_shut_out_until_it_is_let_in(on: On) {
     let app = TestApp::start(on, calm()).await;
     let node = scripted(&app, "a").await;
-    assert!(app.engine.nodes.order(&id("a"), Order::Block).await.unwrap());
+    assert!(app.engine.order_node(&id("a"), Order::Block).await.unwrap());
     assert_eq!(node.closed().await.unwrap().code, Some(1008));
     eventually("it is gone", || !view(&app, "a").connected).await;
     let mut again = FakeNode::unregistered(options(&app, "a")).await.unwrap();
@@ -44,13 +44,13 @@ pub async fn a_blocked_node_is_shut_out_until_it_is_let_in(on: On) {
     let refused = error.downcast_ref::<ConnectError>().unwrap();
     assert!(matches!(refused, ConnectError::Refused { code, .. } if code == "FORBIDDEN"));
     assert_eq!(again.closed().await.unwrap().code, Some(1008));
-    assert!(app.engine.nodes.order(&id("a"), Order::Serve).await.unwrap());
+    assert!(app.engine.order_node(&id("a"), Order::Serve).await.unwrap());
     let mut node = scripted(&app, "a").await;
     let job = job().submit(&app);
     let assign = take(&mut node).await;
     node.result(&assign, "back in").await.unwrap();
     assert_eq!(done(&job).await, "back in");
-    assert!(!app.engine.nodes.order(&id("nobody"), Order::Drain).await.unwrap());
+    assert!(!app.engine.order_node(&id("nobody"), Order::Drain).await.unwrap());
     app.finish().await;
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_core::job::JobState;
-use lingua_engine::dispatch::Job;
+use lingua_engine::jobs::Job;
 use lingua_lab::FakeNode;
 use lingua_store::{Backend, redis};
 use serde_json::json;

@@ -94,7 +94,7 @@ pub async fn other_refusals_go_elsewhere_and_end_somewhere(on: On) {
     app.finish().await;
 }
 
-async fn last_attempt(job: &lingua_engine::dispatch::Job, before: usize) -> (String, u32) {
+async fn last_attempt(job: &lingua_engine::jobs::Job, before: usize) -> (String, u32) {
     job.until(|view| view.attempts.len() > before).await;
     let view = job.view();
     let attempt = view.attempts.last().unwrap();

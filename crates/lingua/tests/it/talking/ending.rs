@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     calm, finish, hurried, is_error, is_missing, is_result, mark, metric, node, node_options,
-    node_with, part, speaker, speech, take, worker,
+    node_with, options, part, speaker, speaker_with, speech, take, worker,
 };
 use crate::app::{On, TestApp};
 
@@ -31,10 +31,43 @@ pub async fn results_are_told_in_the_order_of_speech(on: On) {
     finish(app, client).await;
 }
 
+pub async fn partials_come_only_to_those_who_asked(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut node = node(&app, "a").await;
+    let asked = json!({"enable_streaming_asr": true});
+    for (client, told) in
+        [(speaker(&app).await, false), (speaker_with(options(&app).init_with(asked)).await, true)]
+    {
+        let mut client = client;
+        client.marked_sentence(mark(0), 200).await.unwrap();
+        let assign = take(&mut node).await;
+        node.partial(&assign, "so far").await.unwrap();
+        // The text of a later step is a translation, which is no partial.
+        let translated = json!({"stage": "nmt", "text": "bis hier"});
+        node.about(&assign, "job_progress", translated).await.unwrap();
+        node.result(&assign, "all").await.unwrap();
+        let mut partials = Vec::new();
+        loop {
+            let heard = client.next().await.unwrap();
+            if heard.kind() == "asr_partial" {
+                partials.push(heard["text"].as_str().unwrap().to_owned());
+            }
+            if heard.is_ending() {
+                break;
+            }
+        }
+        let wanted: &[&str] = if told { &["so far"] } else { &[] };
+        assert_eq!(partials, wanted);
+        client.report().ensure_clean().unwrap();
+    }
+    app.stop().await;
+}
+
 pub async fn partials_overtake(on: On) {
     let app = TestApp::start(on, calm()).await;
     let mut node = node(&app, "a").await;
-    let mut client = speaker(&app).await;
+    let asked = json!({"enable_streaming_asr": true});
+    let mut client = speaker_with(options(&app).init_with(asked)).await;
     client.marked_sentence(mark(0), 200).await.unwrap();
     let first = take(&mut node).await;
     client.marked_sentence(mark(1), 200).await.unwrap();

@@ -8,6 +8,7 @@ pub mod ending;
 pub mod existing;
 pub mod opening;
 pub mod resuming;
+pub mod targets;
 pub mod wholes;
 
 use std::time::Duration;
@@ -70,6 +71,7 @@ macro_rules! conversations {
             ending {
                 results_are_told_in_the_order_of_speech,
                 partials_overtake,
+                partials_come_only_to_those_who_asked,
                 silence_ends_with_a_word,
                 a_failing_node_is_followed_by_another,
                 a_node_that_never_answers_ends_by_the_deadline,
@@ -93,6 +95,17 @@ macro_rules! conversations {
                 an_unfinished_sentence_goes_on_after_the_resume,
                 a_session_goes_there_and_back_again,
                 a_token_is_good_for_the_next_line_and_no_more,
+            }
+            targets {
+                each_target_has_its_job_and_one_without_a_node_ends_alone,
+                a_slow_target_is_late_alone,
+                speech_is_acknowledged_when_every_target_has_a_node,
+                targets_change_in_mid_session,
+                a_cancelled_utterance_ends_in_every_target,
+                missed_endings_are_told_again_for_each_target,
+                another_instance_goes_on_with_every_target,
+                targets_that_cannot_be_are_refused_and_the_session_goes_on,
+                the_direction_that_a_node_found_is_told,
             }
             breaking {
                 a_flood_is_slowed_down_and_loses_nothing,

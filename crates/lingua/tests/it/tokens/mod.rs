@@ -17,6 +17,11 @@ pub struct Guarded {
 impl Guarded {
     /// With these lines before its `[identity]`.
     pub fn start(more: &str) -> Self {
+        Self::start_with(more, "")
+    }
+
+    /// And with these in it.
+    pub fn start_with(more: &str, identity: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["right", "wrong"] {
             let out = directory.path().to_str().unwrap();
@@ -26,7 +31,7 @@ impl Guarded {
         let config = directory.path().join("lingua.toml");
         let key = directory.path().join("right.pub.pem");
         let text = format!(
-            "listen = \"127.0.0.1:0\"\n{more}\n[identity]\nkey_files = [{key:?}]\nrecheck_ms = 100\nleeway_s = 0\n"
+            "listen = \"127.0.0.1:0\"\n{more}\n[identity]\nkey_files = [{key:?}]\nrecheck_ms = 100\nleeway_s = 0\n{identity}\n"
         );
         std::fs::write(&config, text).unwrap();
         let lingua = Lingua::start(&["--config", config.to_str().unwrap()]);

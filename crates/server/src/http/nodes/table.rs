@@ -9,11 +9,11 @@ use lingua_core::outcome::Code;
 use lingua_engine::job::{Refusal, ToNode};
 use lingua_engine::nodes::{Connection, Nodes, Supports};
 use lingua_engine::{Engine, Readiness, tasks};
+use lingua_protocol::node::capability::Abilities;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-use crate::wire::capability::Abilities;
 use crate::wire::node::render;
 
 /// What an HTTP node understands: it acks by a call of its own, and it is told what to stop.

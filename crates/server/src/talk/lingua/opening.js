@@ -12,12 +12,13 @@ export function sessionUrl(base) {
         url.pathname = `${url.pathname.replace(/\/$/, "")}/ws/session`;
     return url.href;
 }
-export function firstMessage(o, direction, token, resumeToken, lastIndex) {
+export function firstMessage(o, direction, token, resumeToken, heard) {
     return {
         client_version: o.clientVersion ?? "lingua-web 0.1.0",
         platform: o.platform ?? "web",
         src_lang: direction.src,
         tgt_lang: direction.tgt,
+        ...(direction.targets && { targets: direction.targets }),
         codec: o.codec ?? "pcm16",
         supports: SUPPORTS,
         enable_streaming_asr: o.partials ?? true,
@@ -26,6 +27,7 @@ export function firstMessage(o, direction, token, resumeToken, lastIndex) {
         ...(o.tenantId !== undefined && { tenant_id: o.tenantId }),
         ...(token && { token }),
         ...(resumeToken !== null && { resume_token: resumeToken }),
-        ...(resumeToken !== null && lastIndex !== null && { last_index: lastIndex }),
+        ...(resumeToken !== null && !direction.targets && heard.lastIndex !== null && { last_index: heard.lastIndex }),
+        ...(resumeToken !== null && direction.targets && { last_indexes: heard.lastIndexes }),
     };
 }

@@ -1,5 +1,5 @@
 // Speech that is on its way: kept until its ending is heard, so that it can be said again wherever the session goes on.
-const same = (a, b) => a.src === b.src && a.tgt === b.tgt;
+import { same } from "./wire.js";
 /**
  * The pieces in their order. A piece is sent, then acknowledged (it is safe with the scheduler), then ended (its
  * translation was heard); only then is it forgotten.

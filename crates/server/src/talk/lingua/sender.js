@@ -1,5 +1,5 @@
 // What goes out on the present connection, and when: never more than it takes, and in the direction it is said in.
-import { audioChunk, audioFrame } from "./wire.js";
+import { audioChunk, audioFrame, same } from "./wire.js";
 const LOOK_AGAIN_MS = 50;
 /** A scheduler that asks to hold on and does not say for how long. */
 const HELD_MS = 1_000;
@@ -55,10 +55,9 @@ export class Sender {
             if (!piece)
                 return this.#idle(line);
             const { seq, audio, final, turn } = piece;
-            const { src, tgt } = turn.direction;
-            if (src !== this.#direction.src || tgt !== this.#direction.tgt) {
-                this.#direction = turn.direction;
-                line.send({ type: "set_languages", src_lang: src, tgt_lang: tgt });
+            if (!same(turn.direction, this.#direction)) {
+                const { src, tgt, targets } = (this.#direction = turn.direction);
+                line.send({ type: "set_languages", src_lang: src, tgt_lang: tgt, ...(targets && { targets }) });
             }
             turn.firstIndex ??= this.#hearing.nextIndex;
             line.send(line.binary ? audioFrame(seq, audio, final, this.#clock.now() - turn.beganAt) : audioChunk(seq, audio, final));

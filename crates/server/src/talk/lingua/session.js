@@ -168,7 +168,7 @@ export class Session extends Emitter {
     async #init() {
         const token = typeof this.#token === "function" ? await this.#token() : this.#token;
         this.#lineDirection = this.#outbox.direction() ?? this.#direction;
-        return firstMessage(this.#o, this.#lineDirection, token, this.#resumeToken, this.#hearing.lastIndex);
+        return firstMessage(this.#o, this.#lineDirection, token, this.#resumeToken, this.#hearing);
     }
     #opened(ack) {
         this.#former?.leave(1000, "another connection is there");

@@ -1,4 +1,8 @@
 // The words of the session socket, as docs/PROTOCOL.md of the scheduler has them.
+/** Whether both mean the same languages. */
+export function same(a, b) {
+    return a.src === b.src && a.tgt === b.tgt && String(a.targets) === String(b.targets);
+}
 /** Fields without which a message of that type says nothing. */
 const NEEDED = {
     session_init_ack: { session_id: "string" },

@@ -14,16 +14,15 @@ use lingua_core::{ModelId, NodeId, RequestId, SessionId, SessionKey, TenantId, T
 use lingua_engine::Settings;
 use lingua_engine::audio::too_large;
 use lingua_engine::chance::Chance;
-use lingua_engine::job::{JobSpec, Refusal, Work};
+use lingua_engine::job::{JobInput, JobOptions, JobSpec, Refusal};
+use lingua_protocol::fields::{MAX_INDEX, MAX_WORD_CHARS, audio_format, direction, whole_pipeline};
+use lingua_protocol::options::JsonObject;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::job::JobBody;
-use super::{MAX_WAIT_MS, Object, invalid, text, within, wrong};
-use crate::wire::fields::{
-    MAX_INDEX, MAX_PASSING_BYTES, MAX_WORD_CHARS, audio_format, direction, passing, whole_pipeline,
-};
+use super::{MAX_WAIT_MS, Object, invalid, parse, text, within, wrong};
 
 /// Characters of what was said before.
 const MAX_CONTEXT_CHARS: usize = 4_096;
@@ -34,16 +33,10 @@ const MAX_CONTEXT_CHARS: usize = 4_096;
     "session_id": "room-888", "src_lang": "en", "tgt_lang": "zh", "audio": "AAEC", "audio_format": "opus",
     "options": {"require_tts": true, "deadline_ms": 20000, "wait_ms": 20000}, "request_id": "r-1"
 }))]
-pub(crate) struct DispatchRequest {
+pub(crate) struct DispatchFields {
     /// The conversation: 1 to 64 of `A-Z a-z 0-9 . _ -`.
     #[schema(value_type = String, example = "room-888")]
     session_id: SessionId,
-    /// A BCP-47 tag, or `auto` together with `lang_a` and `lang_b`.
-    #[schema(example = "en")]
-    src_lang: String,
-    /// A BCP-47 tag.
-    #[schema(example = "zh")]
-    tgt_lang: String,
     /// The speech in standard padded base64. This or `audio_ref`.
     audio: Option<String>,
     /// A reference that `POST /v1/audio` gave out. This or `audio`.
@@ -61,22 +54,34 @@ pub(crate) struct DispatchRequest {
     request_id: Option<RequestId>,
     /// For following the utterance through all logs; made up if absent.
     trace_id: Option<String>,
-    /// `one_way`, or `two_way_auto` when the source is `auto`.
-    mode: Option<String>,
-    /// One of the two languages of the conversation.
-    lang_a: Option<String>,
-    /// The other one.
-    lang_b: Option<String>,
-    /// Which steps the node is to take; passed on as it is.
-    #[schema(value_type = Option<Object>)]
-    pipeline: Option<Box<RawValue>>,
-    /// Passed on as it is.
-    #[schema(value_type = Option<Object>)]
-    features: Option<Box<RawValue>>,
-    /// Passed on.
-    dialect: Option<String>,
     /// What was said before, at most 4096 characters; passed on.
     context_text: Option<String>,
+}
+
+/// One utterance to be translated, and what is wanted of it.
+#[derive(Debug)]
+pub(crate) struct DispatchRequest {
+    fields: DispatchFields,
+    job: JobOptions,
+}
+
+impl PartialSchema for DispatchRequest {
+    fn schema() -> RefOr<Schema> {
+        let mut schema = DispatchFields::schema();
+        if let RefOr::T(Schema::Object(all)) = &mut schema
+            && let RefOr::T(Schema::Object(job)) = JobOptions::schema()
+        {
+            all.properties.extend(job.properties);
+            all.required.extend(job.required);
+        }
+        schema
+    }
+}
+
+impl ToSchema for DispatchRequest {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        DispatchFields::schemas(schemas);
+    }
 }
 
 /// What else is wished of a job.
@@ -151,7 +156,7 @@ pub(crate) struct Order {
     deadline: Duration,
     trace_id: Option<String>,
     /// Without its audio.
-    work: Work,
+    work: JobInput,
 }
 
 /// Where the speech is.
@@ -163,17 +168,30 @@ pub(crate) enum Source {
 }
 
 impl DispatchRequest {
+    /// Reads a body.
+    pub(crate) fn parse(body: &[u8]) -> Result<Self, Refusal> {
+        Ok(DispatchRequest { fields: parse(body)?, job: parse(body)? })
+    }
+
+    /// The same with what the header `Idempotency-Key` says, which is another name of `request_id`.
+    pub(crate) fn named(mut self, key: Option<RequestId>) -> Result<Self, Refusal> {
+        if key.is_some() && self.fields.request_id.is_some() && self.fields.request_id != key {
+            let detail = "differs from the header Idempotency-Key, which is another name of it";
+            return Err(wrong("request_id", detail).because("two_request_ids"));
+        }
+        self.fields.request_id = self.fields.request_id.or(key);
+        Ok(self)
+    }
+
     /// Checks every field.
     pub(crate) fn check(self, settings: &Settings) -> Result<Order, Refusal> {
-        let Object(options) = self.options.unwrap_or_default();
-        let audio = source(self.audio, self.audio_ref, settings.max_audio_bytes)?;
-        let (route, mode) = direction(
-            &self.src_lang,
-            &self.tgt_lang,
-            self.mode,
-            self.lang_a.as_deref(),
-            self.lang_b.as_deref(),
-        )?;
+        let DispatchRequest { fields, mut job } = self;
+        let Object(options) = fields.options.unwrap_or_default();
+        let audio = source(fields.audio, fields.audio_ref, settings.max_audio_bytes)?;
+        let (a, b) = (job.lang_a.as_deref(), job.lang_b.as_deref());
+        let (route, mode) = direction(&job.src_lang, &job.tgt_lang, job.mode.take(), a, b)?;
+        job.mode = mode;
+        job.check()?;
         let speech = options.require_tts.unwrap_or(true);
         let strict = options.strict.unwrap_or(false);
         if strict && options.preferred_node_id.is_none() {
@@ -184,34 +202,24 @@ impl DispatchRequest {
             None => settings.timing.deadline_ms,
         };
         let wait_ms = options.wait_ms.map(|ms| within("options.wait_ms", ms, 0..=MAX_WAIT_MS));
-        let rate = within("sample_rate", self.sample_rate.unwrap_or(16_000), 8_000..=192_000)?;
+        let rate = within("sample_rate", fields.sample_rate.unwrap_or(16_000), 8_000..=192_000)?;
         let index = options.utterance_index.unwrap_or(0);
-        let pipeline = match passing("pipeline", self.pipeline, MAX_PASSING_BYTES)? {
-            Some(pipeline) => pipeline,
-            None => whole_pipeline(route, speech),
-        };
+        job.pipeline.get_or_insert_with(|| JsonObject(whole_pipeline(route, speech)));
         let turn_ends = options.turn_ends.unwrap_or(options.turn_id.is_none());
-        let work = Work {
+        let work = JobInput {
+            options: job,
             manual_cut: turn_ends,
             utterance_index: within("options.utterance_index", index, 0..=MAX_INDEX)?,
-            src_lang: self.src_lang,
-            tgt_lang: self.tgt_lang,
-            dialect: text("dialect", self.dialect, MAX_WORD_CHARS)?,
-            features: passing("features", self.features, MAX_PASSING_BYTES)?,
-            pipeline: Some(pipeline),
-            audio_format: audio_format(self.audio_format.as_deref())?.to_owned(),
+            audio_format: audio_format(fields.audio_format.as_deref())?.to_owned(),
             sample_rate: u32::try_from(rate).expect("checked above"),
-            mode,
-            lang_a: self.lang_a,
-            lang_b: self.lang_b,
-            context_text: text("context_text", self.context_text, MAX_CONTEXT_CHARS)?,
-            ..Work::default()
+            context_text: text("context_text", fields.context_text, MAX_CONTEXT_CHARS)?,
+            ..JobInput::default()
         };
         Ok(Order {
-            request: self.request_id,
+            request: fields.request_id,
             audio,
             wait: wait_ms.transpose()?.map(Duration::from_millis),
-            session: self.session_id,
+            session: fields.session_id,
             route,
             speech,
             text_will_do: options.require_tts.is_none(),
@@ -221,7 +229,7 @@ impl DispatchRequest {
             strict,
             turn: options.turn_id,
             deadline: Duration::from_millis(deadline_ms),
-            trace_id: text("trace_id", self.trace_id, MAX_WORD_CHARS)?,
+            trace_id: text("trace_id", fields.trace_id, MAX_WORD_CHARS)?,
             work,
         })
     }
@@ -237,7 +245,7 @@ impl Order {
         };
         let services = self.services.iter().map(|kind| ("service ", kind.as_str()));
         let models = self.models.iter().map(|model| ("model ", model.as_str()));
-        let features = self.work.features.iter().map(|json| ("features ", json.get()));
+        let features = self.work.options.features.iter().map(|json| ("features ", json.get()));
         let speech = self.speech.then_some(("tts", ""));
         let asked: Vec<String> = speech
             .into_iter()
@@ -274,7 +282,7 @@ impl Order {
             past: None,
             observer: None,
             trace: None,
-            work: Arc::new(Work { audio, trace_id, ..self.work }),
+            work: Arc::new(JobInput { audio, trace_id, ..self.work }),
             deadline_in: self.deadline,
             session,
         }
@@ -295,9 +303,8 @@ fn source(
     if audio.is_empty() {
         return Err(wrong("audio", "is empty"));
     }
-    let audio = STANDARD
-        .decode(audio)
-        .map_err(|error| wrong("audio", format_args!("is not standard padded base64: {error}")))?;
+    let audio =
+        STANDARD.decode(audio).map_err(|_| wrong("audio", "is not standard padded base64"))?;
     if audio.len() > max_bytes {
         return Err(too_large(max_bytes));
     }
@@ -326,10 +333,9 @@ mod tests {
     use lingua_core::outcome::Code;
 
     use super::*;
-    use crate::wire::http::parse;
 
     fn job(json: &str) -> Result<JobSpec, Refusal> {
-        let request: DispatchRequest = parse(json.as_bytes())?;
+        let request = DispatchRequest::parse(json.as_bytes())?;
         let order = request.check(&Settings::stable())?;
         Ok(order.job("default".parse().unwrap(), Bytes::from_static(b"x"), Chance))
     }
@@ -388,7 +394,7 @@ mod tests {
         assert_eq!((job.work.audio_format.as_str(), job.work.sample_rate), ("opus", 16_000));
         assert_eq!(job.work.trace_id.len(), 32);
         let pipeline: serde_json::Value =
-            serde_json::from_str(job.work.pipeline.as_ref().unwrap().get()).unwrap();
+            serde_json::from_str(job.work.options.pipeline.as_ref().unwrap().get()).unwrap();
         assert_eq!((&pipeline["use_tts"], &pipeline["use_semantic"]), (&true.into(), &true.into()));
     }
 
@@ -397,7 +403,7 @@ mod tests {
         let json = r#"{"session_id":"s","src_lang":"auto","tgt_lang":"zh","lang_a":"en","lang_b":"zh","audio":"AAEC"}"#;
         let spec = job(json).unwrap();
         assert_eq!(spec.need.route.to_string(), "en<->zh");
-        assert_eq!(spec.work.mode.as_deref(), Some("two_way_auto"));
+        assert_eq!(spec.work.options.mode.as_deref(), Some("two_way_auto"));
         for wrong in ["\"lang_a\":\"en\",", "\"lang_b\":\"zh\","] {
             let refusal = job(&json.replace(wrong, "")).err().unwrap();
             assert_eq!(refusal.code, Code::InvalidLanguage);

@@ -86,6 +86,11 @@ pub(crate) struct AbilitiesBody {
     services: std::collections::BTreeMap<String, bool>,
     /// It takes only jobs that name it.
     private: bool,
+    /// Where it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    region: Option<String>,
+    /// What a job on it costs; 0 if it does not say.
+    cost: f64,
 }
 
 /// What a node says of itself.
@@ -289,6 +294,8 @@ impl AbilitiesBody {
             nmt: directions(&profile.nmt),
             services: services.collect(),
             private: profile.private,
+            region: profile.region.as_ref().map(ToString::to_string),
+            cost: f64::from(profile.cost_micros) / 1e6,
         }
     }
 }

@@ -1,15 +1,14 @@
 //! How a job stands, over HTTP.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
 use lingua_core::JobId;
 use lingua_core::outcome::Code;
-use lingua_engine::dispatch::{AttemptView, View};
-use lingua_engine::job::{Ended, Refusal};
+use lingua_engine::job::{Ended, NodeMessage, Refusal};
+use lingua_engine::jobs::{AttemptView, View};
+use lingua_protocol::json::write;
 use lingua_store::jobs::JobRecord;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
@@ -35,7 +34,7 @@ pub(crate) struct JobBody {
     attempt_id: Option<u32>,
     /// Every dispatch of it.
     attempts: Vec<AttemptBody>,
-    /// When what happened; missing for a job of another instance that was not asked.
+    /// When what happened; missing for a job of another instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     timings: Option<Timings>,
     /// What is worth knowing about the choice.
@@ -110,18 +109,18 @@ pub(crate) struct AttemptBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Timings {
     /// Handed in.
-    created_ms: u64,
+    pub(crate) created_ms: u64,
     /// First sent to a node.
     #[serde(skip_serializing_if = "Option::is_none")]
-    dispatched_ms: Option<u64>,
+    pub(crate) dispatched_ms: Option<u64>,
     /// First taken by a node.
     #[serde(skip_serializing_if = "Option::is_none")]
-    acked_ms: Option<u64>,
+    pub(crate) acked_ms: Option<u64>,
     /// Over.
     #[serde(skip_serializing_if = "Option::is_none")]
-    ended_ms: Option<u64>,
+    pub(crate) ended_ms: Option<u64>,
     /// How long it was in line; a span.
-    waited_ms: u64,
+    pub(crate) waited_ms: u64,
 }
 
 /// Why a job has no answer.
@@ -185,7 +184,7 @@ impl JobBody {
         }
     }
 
-    /// The same without what was said, for another instance.
+    /// The same for a caller on another instance: without the result, which stays here.
     pub(crate) fn for_another(mut self, instance: &str) -> Self {
         if self.result.take().is_some() {
             let note = format!("instance {instance} looked after this job and keeps its result");
@@ -245,19 +244,20 @@ impl JobError {
     }
 }
 
-/// What a node's message holds apart from whom and what it is about, as it was written.
-fn content(message: &Bytes) -> Option<Box<RawValue>> {
-    // Names are taken as they stand there; only one that is written with escapes needs a copy.
-    content_named::<&str>(message).or_else(|| content_named::<String>(message))
-}
-
-fn content_named<'a, K>(message: &'a [u8]) -> Option<Box<RawValue>>
-where
-    K: Deserialize<'a> + Serialize + Ord + Borrow<str>,
-{
-    let mut fields: BTreeMap<K, &RawValue> = serde_json::from_slice(message).ok()?;
-    fields.retain(|name, _| !NOT_CONTENT.contains(&(*name).borrow()));
-    serde_json::value::to_raw_value(&fields).ok()
+/// What a node's message holds apart from whom and what it is about, as it was written. Of a field that is there
+/// twice the last counts.
+fn content(message: &NodeMessage) -> Option<Box<RawValue>> {
+    let fields: BTreeMap<&str, &str> =
+        message.fields().filter(|(name, _)| !NOT_CONTENT.contains(name)).collect();
+    let mut text = String::with_capacity(message.len());
+    for (name, json) in fields {
+        text.push(if text.is_empty() { '{' } else { ',' });
+        write(&name, &mut text);
+        text.push(':');
+        text.push_str(json);
+    }
+    text.push_str(if text.is_empty() { "{}" } else { "}" });
+    RawValue::from_string(text).ok()
 }
 
 #[cfg(test)]
@@ -265,18 +265,23 @@ mod tests {
     use lingua_core::job::JobState;
     use utoipa::PartialSchema;
 
+    use bytes::Bytes;
+    use lingua_protocol::node::message::read_message;
+
     use super::*;
 
     #[test]
     fn content_passes_through_as_it_was_written() {
         let message = br#"{"type":"job_result","job_id":"x","session_id":"s","node_id":"n","attempt_id":1,"lease_token":"t","success":true,"extra":{"n":1.50,"u":"\u00e9"}}"#;
-        let content = content(&Bytes::from_static(message)).unwrap();
+        let content = content(&read_message(Bytes::from_static(message))).unwrap();
         assert_eq!(content.get(), r#"{"extra":{"n":1.50,"u":"\u00e9"},"success":true}"#);
     }
 
     #[test]
     fn a_name_is_known_however_it_is_written() {
-        let content = content(&Bytes::from_static(br#"{"t\u0079pe":"x","n\u00e9":1}"#)).unwrap();
+        let content =
+            content(&read_message(Bytes::from_static(br#"{"t\u0079pe":"x","n\u00e9":1}"#)))
+                .unwrap();
         assert_eq!(content.get(), r#"{"né":1}"#);
     }
 

@@ -10,13 +10,13 @@ use lingua_core::outcome::Code;
 use lingua_core::{JobId, NodeId};
 use lingua_engine::job::Refusal;
 use lingua_engine::nodes::{Heartbeat, NodeDetail};
+use lingua_protocol::fields::passing;
+use lingua_protocol::node::capability::{Abilities, MAX_ENTRIES, NmtField, TypeReady, few};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{Object, text, within, wrong};
-use crate::wire::capability::{Abilities, MAX_ENTRIES, NmtField, TypeReady, few};
-use crate::wire::fields::passing;
 
 /// Jobs that a node may say it runs: more than any node has slots, so that what was given up
 /// meanwhile can be among them.
@@ -61,6 +61,14 @@ pub(crate) struct NodeReport {
     max_concurrent_jobs: Option<i64>,
     /// False: only jobs that name this node.
     accept_public_jobs: Option<bool>,
+    /// Where it runs, by the operator's name for it: 1 to 64 of `A-Z a-z 0-9 . _ -`. With `jobs.rank =
+    /// "region"` an instance prefers nodes of its own region.
+    #[schema(example = "eu-west")]
+    region: Option<String>,
+    /// What a job on it costs, in any unit that all nodes share. Absent: nothing. With `jobs.rank =
+    /// "cheapest"` the cheapest goes first.
+    #[schema(minimum = 0, maximum = 1000)]
+    cost: Option<f64>,
     /// Readiness by type of service.
     #[schema(value_type = Option<Vec<ServiceReady>>)]
     #[serde(default, deserialize_with = "few")]
@@ -182,6 +190,8 @@ impl NodeReport {
         told |= replace(&mut known.nmt, nmt);
         told |= replace(&mut known.max_concurrent_jobs, self.max_concurrent_jobs);
         told |= replace(&mut known.accept_public_jobs, self.accept_public_jobs);
+        told |= replace(&mut known.region, self.region.take());
+        told |= replace(&mut known.cost, self.cost);
         if let Some(types) = types {
             known.types = types;
             told = true;

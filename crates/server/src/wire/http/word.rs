@@ -6,12 +6,12 @@ use bytes::Bytes;
 use lingua_core::outcome::Code;
 use lingua_core::{JobId, NodeId};
 use lingua_engine::job::{JobReport, JobWord, NodeResult, Refusal, Reject};
+use lingua_protocol::node::{self, FromNode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{text, within, wrong};
-use crate::wire::node::{self, FromNode};
 
 /// Characters of a node's reason.
 const MAX_REASON_CHARS: usize = 512;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lingua_engine::job::Refusal;
+use lingua_protocol::fields::wrong;
 
 use super::{Codec, SAMPLE_RATE};
-use crate::wire::fields::wrong;
 
 /// Bytes of a sample of pcm16.
 const SAMPLE_BYTES: usize = 2;

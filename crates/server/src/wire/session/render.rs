@@ -3,19 +3,18 @@
 
 use lingua_core::JobId;
 use lingua_core::outcome::Code;
-use lingua_engine::job::Refusal;
-use lingua_engine::sessions::words::{About, Detail, Opened, Step, ToClient};
+use lingua_engine::job::{NodeMessage, Refusal};
+use lingua_engine::sessions::outbound::{About, Detail, Opened, Step, ToClient};
 
-use super::told::{
+use lingua_protocol::client::outbound::{
     AsrPartial, AudioAck, AuthAck, Backpressure, Details, Error, Finalized, GoAway, MissingResult,
     RoomError, ServerHeartbeat, SessionCloseAck, SessionInitAck, Status, TranslationResult,
-    UiEvent,
+    UiEvent, write,
 };
-use super::{Codec, SAMPLE_RATE, from_node};
-use crate::wire::message::{OrNull, TextAsItCame};
+use lingua_protocol::node::ResultFields;
+use lingua_protocol::node::result::partial_text;
 
-/// What a result takes beside the node's part.
-const RESULT_BYTES: usize = 512;
+use super::{Codec, SAMPLE_RATE};
 
 /// What the door knows and a word does not say.
 pub(crate) struct Renderer<'a> {
@@ -38,83 +37,54 @@ pub(crate) fn render(word: &ToClient<'_>, about: &Renderer<'_>, out: &mut String
     match *word {
         ToClient::Opened(opened) => about.opened(opened, out),
         ToClient::Finalized { utterance_index } => {
-            Finalized { session_id, utterance_index: OrNull(utterance_index) }.write(out);
+            write(&Finalized { session_id, utterance_index }, out);
         }
-        ToClient::Event { step, about: ref utterance, elapsed_ms, error } => UiEvent {
-            session_id,
-            utterance_index: utterance.utterance_index,
-            job_id: job_id(utterance),
-            trace_id: utterance.trace_id,
-            event: step,
-            elapsed_ms,
-            status: Status { failed: error.is_some() || step == Step::Error },
-            error_code: error.map(|(code, _)| code),
-            hint: error.map(|(_, hint)| hint),
+        ToClient::Event { step, about: ref utterance, elapsed_ms, error } => {
+            about.event(step, utterance, elapsed_ms, error, out);
         }
-        .write(out),
         ToClient::Partial { about: ref utterance, body } => {
-            let Some((text, is_final)) = from_node::partial_text(body) else { return false };
+            let Some((text, is_final)) = partial_text(body) else { return false };
             AsrPartial {
                 session_id,
                 utterance_index: utterance.utterance_index,
+                src_lang: utterance.direction.src_lang(),
+                tgt_lang: utterance.direction.tgt_lang(),
                 job_id: job_id(utterance),
                 trace_id: utterance.trace_id,
-                text: TextAsItCame(text),
+                text,
                 is_final,
             }
             .write(out);
         }
         ToClient::Result { about: ref utterance, turn, part_index, body, audio_ack } => {
-            out.reserve(RESULT_BYTES + body.len());
-            let part = from_node::result(body);
-            TranslationResult {
-                session_id,
-                utterance_index: utterance.utterance_index,
-                job_id: job_id(utterance),
-                trace_id: utterance.trace_id,
-                group_id: turn,
-                part_index,
-                scheduler_sent_at_ms: about.now_ms,
-                audio_ack,
-                text_asr: part.text_asr,
-                text_translated: part.text_translated,
-                tts_audio: part.tts_audio,
-                tts_format: part.tts_format,
-                extra: part.extra,
-                service_timings: part.service_timings,
-                network_timings: part.network_timings,
-                asr_quality_level: part.asr_quality_level,
-                reason_codes: part.reason_codes,
-                quality_score: part.quality_score,
-                rerun_count: part.rerun_count,
-                segments_meta: part.segments_meta,
-            }
-            .write(out);
+            about.result(utterance, (turn, part_index), body, audio_ack, out);
         }
-        ToClient::Missing { utterance_index, reason, trace_id, audio_ack } => {
+        ToClient::Missing { utterance_index, ref direction, reason, trace_id, audio_ack } => {
             let created_at_ms = about.now_ms;
             let missing = MissingResult {
                 session_id,
                 utterance_index,
+                src_lang: direction.src_lang(),
+                tgt_lang: direction.tgt_lang(),
                 reason,
                 created_at_ms,
                 trace_id,
                 audio_ack,
             };
-            missing.write(out);
+            write(&missing, out);
         }
-        ToClient::AudioAck { seq } => AudioAck { session_id, seq }.write(out),
+        ToClient::AudioAck { seq } => write(&AudioAck { session_id, seq }, out),
         ToClient::Backpressure { action, resume_after_ms, message } => {
             let message = Some(message).filter(|message| !message.is_empty());
-            Backpressure { action, resume_after_ms, message }.write(out);
+            write(&Backpressure { action, resume_after_ms, message }, out);
         }
-        ToClient::GoAway { deadline_ms, reason } => GoAway { deadline_ms, reason }.write(out),
+        ToClient::GoAway { deadline_ms, reason } => write(&GoAway { deadline_ms, reason }, out),
         ToClient::Error { refusal, details } => error(refusal, details, None, out),
         ToClient::Failed { refusal, about: ref utterance } => {
             let index = Detail::Number(utterance.utterance_index);
             error(refusal, &[("utterance_index", index)], Some(utterance.trace_id), out);
         }
-        ToClient::CloseAck => SessionCloseAck { session_id }.write(out),
+        ToClient::CloseAck => write(&SessionCloseAck { session_id }, out),
     }
     true
 }
@@ -125,50 +95,109 @@ fn error(
     trace_id: Option<&str>,
     out: &mut String,
 ) {
-    Error {
-        code: refusal.code_text(),
-        message: &refusal.detail,
-        details: Some(Details(details)).filter(|details| !details.0.is_empty()),
-        trace_id,
-        retry_after_ms: refusal.retry_after_ms,
-    }
-    .write(out);
+    write(
+        &Error {
+            code: refusal.code_text(),
+            message: &refusal.detail,
+            details: Some(Details(details)).filter(|details| !details.0.is_empty()),
+            trace_id,
+            retry_after_ms: refusal.retry_after_ms,
+        },
+        out,
+    );
 }
 
 /// `server_heartbeat`
 pub(crate) fn server_heartbeat(session_id: &str, timestamp: u64, out: &mut String) {
-    ServerHeartbeat { session_id, timestamp }.write(out);
+    write(&ServerHeartbeat { session_id, timestamp }, out);
 }
 
 /// `room_error`
 pub(crate) fn room_error(out: &mut String) {
     let code = Code::UnsupportedMessage.as_str();
-    RoomError { code, message: "rooms are not served" }.write(out);
+    write(&RoomError { code, message: "rooms are not served" }, out);
 }
 
 /// `auth_ack`
 pub(crate) fn auth_ack(session_id: &str, expires_ms: Option<u64>, out: &mut String) {
-    AuthAck { session_id, expires_ms }.write(out);
+    write(&AuthAck { session_id, expires_ms }, out);
 }
 
 impl Renderer<'_> {
-    fn opened(&self, opened: &Opened, out: &mut String) {
-        SessionInitAck {
-            session_id: opened.session.as_str(),
-            message: "session opened",
-            trace_id: &opened.trace_id,
-            protocol_version: "1.0",
-            use_binary_frame: self.binary,
-            negotiated_codec: self.codec.as_str(),
-            negotiated_audio_format: self.codec.as_str(),
-            negotiated_sample_rate: SAMPLE_RATE,
-            negotiated_channel_count: 1,
-            resume_token: opened.resume_token.as_deref(),
-            recovered: opened.recovered,
-            next_index: opened.next_index,
-            heartbeat_interval_ms: self.heartbeat_interval_ms,
+    fn event(
+        &self,
+        step: Step,
+        utterance: &About<'_>,
+        elapsed_ms: Option<u64>,
+        error: Option<(&str, &str)>,
+        out: &mut String,
+    ) {
+        write(
+            &UiEvent {
+                session_id: self.session_id,
+                utterance_index: utterance.utterance_index,
+                src_lang: utterance.direction.src_lang(),
+                tgt_lang: utterance.direction.tgt_lang(),
+                job_id: job_id(utterance),
+                trace_id: utterance.trace_id,
+                event: step,
+                elapsed_ms,
+                status: if error.is_some() || step == Step::Error {
+                    Status::Error
+                } else {
+                    Status::Ok
+                },
+                error_code: error.map(|(code, _)| code),
+                hint: error.map(|(_, hint)| hint),
+            },
+            out,
+        );
+    }
+
+    fn result(
+        &self,
+        utterance: &About<'_>,
+        (turn, part_index): (&str, u32),
+        body: &NodeMessage,
+        audio_ack: Option<u32>,
+        out: &mut String,
+    ) {
+        TranslationResult {
+            session_id: self.session_id,
+            utterance_index: utterance.utterance_index,
+            src_lang: utterance.direction.src_lang(),
+            tgt_lang: utterance.direction.tgt_lang(),
+            job_id: job_id(utterance),
+            trace_id: utterance.trace_id,
+            group_id: turn,
+            part_index,
+            scheduler_sent_at_ms: self.now_ms,
+            audio_ack,
+            node: ResultFields::of(body),
         }
-        .write(out);
+        .write(body.len(), out);
+    }
+
+    fn opened(&self, opened: &Opened, out: &mut String) {
+        write(
+            &SessionInitAck {
+                session_id: opened.session.as_str(),
+                message: "session opened",
+                trace_id: &opened.trace_id,
+                protocol_version: "1.0",
+                use_binary_frame: self.binary,
+                negotiated_codec: self.codec.as_str(),
+                negotiated_audio_format: self.codec.as_str(),
+                negotiated_sample_rate: SAMPLE_RATE,
+                negotiated_channel_count: 1,
+                resume_token: opened.resume_token.as_deref(),
+                recovered: opened.recovered,
+                next_index: opened.next_index,
+                heartbeat_interval_ms: self.heartbeat_interval_ms,
+                targets: (!opened.targets.is_empty()).then_some(&opened.targets[..]),
+            },
+            out,
+        );
     }
 }
 

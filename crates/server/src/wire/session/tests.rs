@@ -16,41 +16,41 @@ use super::*;
 
 const SESSION: &str = "s-1";
 
-/// The manner of a session from these fields.
-fn manner(more: Value) -> Arc<Manner> {
+/// The options of a session from these fields.
+fn options(more: Value) -> Arc<SpeechOptions> {
     let mut message = json!({ "type": "session_init", "client_version": "1", "platform": "web",
         "src_lang": "en", "tgt_lang": "zh" });
     message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    decode_init(&message.to_string(), [127, 0, 0, 1].into()).unwrap().opening.manner
+    decode_init(&message.to_string(), [127, 0, 0, 1].into()).unwrap().opening.options
 }
 
-fn bound(manner: &Manner) -> Bound<'_> {
-    Bound { session_id: SESSION, manner, max_audio_bytes: 1_000 }
+fn bound(options: &SpeechOptions) -> Bound<'_> {
+    Bound { session_id: SESSION, options, max_audio_bytes: 1_000 }
 }
 
-fn said_in(manner: &Manner, message: &Value) -> Said {
-    let said = decode_text(&message.to_string(), &bound(manner));
+fn said_in(options: &SpeechOptions, message: &Value) -> Said {
+    let said = decode_text(&message.to_string(), &bound(options));
     said.unwrap_or_else(|refusal| panic!("{message}: {refusal:?}"))
 }
 
 fn said(message: &Value) -> Said {
-    said_in(&manner(json!({})), message)
+    said_in(&options(json!({})), message)
 }
 
-fn whole(manner: &Manner, more: Value) -> Whole {
+fn whole(options: &SpeechOptions, more: Value) -> WholeUtterance {
     let mut message = json!({ "type": "utterance", "session_id": SESSION, "utterance_index": 7,
         "src_lang": "zh", "tgt_lang": "en", "audio": STANDARD.encode([2, 0, 0x08, 1]) });
     message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    match said_in(manner, &message) {
+    match said_in(options, &message) {
         Said::Whole(whole) => *whole,
         _ => panic!("not an utterance: {message}"),
     }
 }
 
-fn languages(manner: &Manner, mut message: Value) -> Arc<Manner> {
+fn languages(options: &SpeechOptions, mut message: Value) -> Arc<SpeechOptions> {
     message["type"] = "set_languages".into();
-    match said_in(manner, &message) {
-        Said::Other(FromClient::SetLanguages(manner)) => manner,
+    match said_in(options, &message) {
+        Said::Other(FromClient::SetLanguages(options)) => options,
         _ => panic!("no languages: {message}"),
     }
 }
@@ -86,25 +86,25 @@ fn a_piece_of_speech_is_read_whatever_else_it_says() {
     assert_eq!(audio(said(&chunk)), (u32::MAX, false, Bytes::from_static(&[0, 1, 2])));
     for payload in ["", r#","payload":null"#, r#","payload":"""#] {
         let text = format!(r#" {{"seq":0,"is_final":true{payload},"type":"audio_chunk"}} "#);
-        let manner = manner(json!({}));
-        let read = audio(decode_text(&text, &bound(&manner)).ok().unwrap());
+        let options = options(json!({}));
+        let read = audio(decode_text(&text, &bound(&options)).ok().unwrap());
         assert_eq!(read, (0, true, Bytes::new()));
     }
     let escaped =
         r#"{"type":"audio_ch\u0075nk","seq":1,"is_final":false,"payload":"\/\/\/\u002f"}"#;
-    let manner = manner(json!({}));
-    let read = audio(decode_text(escaped, &bound(&manner)).ok().unwrap());
+    let options = options(json!({}));
+    let read = audio(decode_text(escaped, &bound(&options)).ok().unwrap());
     assert_eq!(read.2, [255, 255, 255][..], "some encoders escape the slash");
 }
 
 #[test]
 fn base64_of_every_length_gives_its_bytes_without_room_to_spare() {
-    let manner = manner(json!({}));
+    let options = options(json!({}));
     for length in 0..=1_000 {
         let speech: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
         let message = json!({ "type": "audio_chunk", "seq": 1, "is_final": false,
             "payload": STANDARD.encode(&speech) });
-        let (.., read) = audio(said_in(&manner, &message));
+        let (.., read) = audio(said_in(&options, &message));
         assert_eq!(read, speech);
         assert!(read.is_empty() || read.try_into_mut().unwrap().capacity() == length);
     }
@@ -112,7 +112,7 @@ fn base64_of_every_length_gives_its_bytes_without_room_to_spare() {
 
 #[test]
 fn a_binary_frame_is_a_piece_of_speech_without_a_copy() {
-    let manner = manner(json!({}));
+    let options = options(json!({}));
     let mut frame = vec![1, 3];
     frame.extend(0x0403_0201_u32.to_le_bytes());
     frame.extend([9, 9, 9, 9, 0, 0]);
@@ -120,20 +120,20 @@ fn a_binary_frame_is_a_piece_of_speech_without_a_copy() {
     frame.extend([5, 6, 7]);
     let bytes = Bytes::from(frame.clone());
     let (seq, is_final, speech) =
-        audio(decode_binary(bytes.clone(), &bound(&manner)).ok().unwrap());
+        audio(decode_binary(bytes.clone(), &bound(&options)).ok().unwrap());
     assert_eq!((seq, is_final, &speech[..]), (0x0403_0201, false, &[5, 6, 7][..]));
     assert_eq!(speech.as_ptr(), bytes[15..].as_ptr(), "no copy");
     frame[10] = 1;
     frame.truncate(15);
     assert_eq!(
-        audio(decode_binary(frame.into(), &bound(&manner)).ok().unwrap()),
+        audio(decode_binary(frame.into(), &bound(&options)).ok().unwrap()),
         (0x0403_0201, true, Bytes::new())
     );
     let last = Bytes::from_static(b"\x02\x03\x07\0\0\0\0\0\0\0s-1");
-    let read = audio(decode_binary(last, &bound(&manner)).ok().unwrap());
+    let read = audio(decode_binary(last, &bound(&options)).ok().unwrap());
     assert_eq!(read, (7, true, Bytes::new()));
     let unnamed = Bytes::from_static(b"\x02\x00\x07\0\0\0\0\0\0\0");
-    assert_eq!(audio(decode_binary(unnamed, &bound(&manner)).ok().unwrap()).0, 7);
+    assert_eq!(audio(decode_binary(unnamed, &bound(&options)).ok().unwrap()).0, 7);
 }
 
 #[test]
@@ -175,27 +175,27 @@ fn words_for_the_session_are_read_with_and_without_its_name() {
 
 #[test]
 fn a_whole_utterance_has_its_own_direction_and_the_defaults_of_its_own() {
-    let session = manner(json!({ "codec": "pcm16", "features": {"a": 1}, "dialect": "uk",
+    let session = options(json!({ "codec": "pcm16", "features": {"a": 1}, "dialect": "uk",
         "enable_streaming_asr": true, "partial_update_interval_ms": 300, "mode": "one_way" }));
     let whole = whole(&session, json!({}));
     assert_eq!((whole.client_index, whole.manual_cut), (7, true));
     assert_eq!((&whole.audio[..], whole.trace_id), (&[2, 0, 8, 1][..], None));
     assert_eq!(whole.duration, Duration::from_millis(20));
-    let manner = &whole.manner;
-    assert_eq!(manner.route.to_string(), "zh->en");
-    assert_eq!((manner.audio_format, manner.sample_rate), ("opus", 16_000));
-    assert_eq!((manner.src_lang.as_str(), manner.tgt_lang.as_str()), ("zh", "en"));
-    assert_eq!(manner.features.as_ref().unwrap().get(), r#"{"a":1}"#, "as in the session");
-    assert_eq!(manner.mode.as_deref(), Some("one_way"));
-    assert!(manner.enable_streaming_asr && manner.speech);
-    assert_eq!(manner.partial_update_interval_ms, Some(300));
-    assert_eq!(manner.dialect, None, "a dialect is one of its language");
+    let options = &whole.options;
+    assert_eq!(options.routes.first().to_string(), "zh->en");
+    assert_eq!((options.audio_format, options.sample_rate), ("opus", 16_000));
+    assert_eq!((&*options.job.src_lang, &*options.job.tgt_lang), ("zh", "en"));
+    assert_eq!(options.job.features.as_ref().unwrap().get(), r#"{"a":1}"#, "as in the session");
+    assert_eq!(options.job.mode.as_deref(), Some("one_way"));
+    assert!(options.job.enable_streaming_asr.is_on() && options.speech);
+    assert_eq!(options.job.partial_update_interval_ms, Some(300));
+    assert_eq!(options.job.dialect, None, "a dialect is one of its language");
 }
 
 #[test]
 fn a_whole_utterance_says_everything_there_is() {
     let whole = whole(
-        &manner(json!({})),
+        &options(json!({})),
         json!({ "manual_cut": false, "audio": STANDARD.encode([0; 960]), "audio_format": "PCM16",
             "sample_rate": 48000, "dialect": "d", "features": {"f": [1]}, "trace_id": "t",
             "pipeline": {"use_asr": true, "use_tts": false, "mine": {}}, "src_lang": "AUTO",
@@ -204,36 +204,123 @@ fn a_whole_utterance_says_everything_there_is() {
     );
     assert_eq!((whole.manual_cut, whole.trace_id.as_deref()), (false, Some("t")));
     assert_eq!(whole.duration, Duration::from_millis(10));
-    let manner = &whole.manner;
-    assert_eq!(manner.route.to_string(), "zh<->en");
-    assert_eq!(manner.mode.as_deref(), Some("two_way_auto"));
-    assert_eq!((manner.audio_format, manner.sample_rate), ("pcm16", 48_000));
-    assert_eq!(manner.pipeline.get(), r#"{"mine":{},"use_asr":true,"use_tts":false}"#);
-    assert!(!manner.speech && manner.enable_streaming_asr);
-    assert_eq!(manner.features.as_ref().unwrap().get(), r#"{"f":[1]}"#);
-    assert_eq!(manner.auto_langs.as_ref().unwrap().get(), r#"["zh","en"]"#);
-    assert_eq!((manner.dialect.as_deref(), manner.src_lang.as_str()), (Some("d"), "AUTO"));
-    assert_eq!((manner.lang_a.as_deref(), manner.lang_b.as_deref()), (Some("zh"), Some("en")));
+    let options = &whole.options;
+    assert_eq!(options.routes.first().to_string(), "zh<->en");
+    assert_eq!(options.job.mode.as_deref(), Some("two_way_auto"));
+    assert_eq!((options.audio_format, options.sample_rate), ("pcm16", 48_000));
+    assert_eq!(
+        options.job.pipeline.as_ref().unwrap().get(),
+        r#"{"mine":{},"use_asr":true,"use_tts":false}"#
+    );
+    assert!(!options.speech && options.job.enable_streaming_asr.is_on());
+    assert_eq!(options.job.features.as_ref().unwrap().get(), r#"{"f":[1]}"#);
+    assert_eq!(options.job.auto_langs.as_ref().unwrap().0.get(), r#"["zh","en"]"#);
+    assert_eq!((options.job.dialect.as_deref(), &*options.job.src_lang), (Some("d"), "AUTO"));
+    assert_eq!(
+        (options.job.lang_a.as_deref(), options.job.lang_b.as_deref()),
+        (Some("zh"), Some("en"))
+    );
 }
 
 #[test]
 fn new_languages_keep_what_fits_them() {
-    let session = manner(json!({ "src_lang": "auto", "mode": "two_way_auto", "lang_a": "en",
+    let session = options(json!({ "src_lang": "auto", "mode": "two_way_auto", "lang_a": "en",
         "lang_b": "zh", "codec": "pcm16", "features": {"a": 1} }));
     let one = languages(&session, json!({ "src_lang": "de", "tgt_lang": "fr", "dialect": "d" }));
-    assert_eq!((one.route.to_string().as_str(), one.mode.as_deref()), ("de->fr", None));
+    assert_eq!(
+        (one.routes.first().to_string().as_str(), one.job.mode.as_deref()),
+        ("de->fr", None)
+    );
     assert_eq!((one.audio_format, one.sample_rate), ("pcm16", 16_000));
-    assert_eq!(one.pipeline.get(), whole_steps(true));
+    assert_eq!(one.job.pipeline.as_ref().unwrap().get(), whole_steps(true));
     let same = languages(&one, json!({ "src_lang": "de", "tgt_lang": "de" }));
-    assert_eq!(same.dialect.as_deref(), Some("d"), "the same language is spoken");
-    assert_eq!(same.pipeline.get(), whole_steps(false));
+    assert_eq!(same.job.dialect.as_deref(), Some("d"), "the same language is spoken");
+    assert_eq!(same.job.pipeline.as_ref().unwrap().get(), whole_steps(false));
     let auto = languages(&one, json!({ "src_lang": "auto", "tgt_lang": "zh" }));
-    assert_eq!(auto.route.to_string(), "en<->zh", "the two languages of the session");
-    assert_eq!(auto.features.as_ref().unwrap().get(), r#"{"a":1}"#);
+    assert_eq!(auto.routes.first().to_string(), "en<->zh", "the two languages of the session");
+    assert_eq!(auto.job.features.as_ref().unwrap().get(), r#"{"a":1}"#);
 }
 
 fn whole_steps(translate: bool) -> String {
     format!(
         r#"{{"use_asr":true,"use_nmt":{translate},"use_tts":true,"use_semantic":true,"use_tone":false}}"#
     )
+}
+
+/// The directions, one after the other.
+fn routes(options: &SpeechOptions) -> Vec<String> {
+    options.routes.iter().map(|(_, route)| route.to_string()).collect()
+}
+
+#[test]
+fn a_session_names_one_target_or_several() {
+    let one = options(json!({ "tgt_lang": "ZH_cn" }));
+    assert_eq!((routes(&one), &*one.job.tgt_lang), (vec!["en->zh-CN".to_owned()], "ZH_cn"));
+    let same = options(json!({ "tgt_lang": "zh-cn", "targets": ["zh-CN"] }));
+    assert_eq!(routes(&same), routes(&one));
+    let several = options(json!({ "tgt_lang": "de", "targets": ["zh", "DE", "fr-CA"] }));
+    assert_eq!(routes(&several), ["en->zh", "en->de", "en->fr-CA"]);
+    assert_eq!(&*several.job.tgt_lang, "zh", "the first");
+    assert!(several.untranslated.is_none());
+}
+
+#[test]
+fn a_target_that_is_the_language_spoken_is_not_translated() {
+    let captions = options(json!({ "tgt_lang": "zh", "targets": ["en", "zh"], "speech": false }));
+    assert!(captions.job.pipeline.as_ref().unwrap().get().contains(r#""use_nmt":true"#));
+    assert!(captions.untranslated.as_ref().unwrap().get().contains(r#""use_nmt":false"#));
+    let alone = options(json!({ "tgt_lang": "en" }));
+    assert!(
+        alone.job.pipeline.as_ref().unwrap().get().contains(r#""use_nmt":false"#)
+            && alone.untranslated.is_none()
+    );
+}
+
+#[test]
+fn languages_change_from_one_target_to_several_and_back() {
+    let session = options(json!({}));
+    let several =
+        languages(&session, json!({ "src_lang": "en", "tgt_lang": "de", "targets": ["de", "fr"] }));
+    assert_eq!(routes(&several), ["en->de", "en->fr"]);
+    let back = languages(&several, json!({ "src_lang": "en", "tgt_lang": "fr" }));
+    assert_eq!(routes(&back), ["en->fr"]);
+    // A whole utterance has its own direction, whatever the session's are.
+    assert_eq!(routes(&whole(&several, json!({})).options), ["zh->en"]);
+}
+
+#[test]
+fn targets_that_cannot_be_are_refused_with_a_sentence() {
+    let nine = ["aa", "ab", "af", "am", "ar", "as", "ay", "az", "ba"];
+    let both = json!({ "src_lang": "auto", "lang_a": "en", "lang_b": "zh" });
+    for (fields, code, text) in [
+        (json!({ "targets": [] }), Code::InvalidMessage, "at least one target"),
+        (json!({ "targets": nine }), Code::InvalidMessage, "at most 8 target languages"),
+        (json!({ "targets": ["zh", "ZH"] }), Code::InvalidMessage, "zh is listed twice"),
+        (json!({ "targets": ["zh", "??"] }), Code::InvalidLanguage, "targets: \"??\""),
+        (json!({ "targets": ["de", "fr"] }), Code::InvalidMessage, "tgt_lang: is not among"),
+        (json!({ "targets": "zh" }), Code::InvalidMessage, "targets"),
+        (json!({ "tgt_lang": null, "targets": ["zh"] }), Code::InvalidMessage, "tgt_lang"),
+        (
+            json!({ "targets": ["zh", "de"], "mode": "two_way_auto" }),
+            Code::InvalidMessage,
+            "one way only",
+        ),
+    ] {
+        let refusal = refused_init(fields.clone());
+        assert_eq!(refusal.code, code, "{fields}: {refusal:?}");
+        assert!(refusal.detail.contains(text), "{fields}: {refusal:?}");
+    }
+    let mut several = both;
+    several["targets"] = json!(["zh", "de"]);
+    assert!(refused_init(several).detail.contains("one way only"));
+}
+
+fn refused_init(more: Value) -> Refusal {
+    let mut message = json!({ "type": "session_init", "client_version": "1", "platform": "web",
+        "src_lang": "en", "tgt_lang": "zh" });
+    message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    match decode_init(&message.to_string(), [127, 0, 0, 1].into()) {
+        Ok(_) => panic!("taken: {message}"),
+        Err(refusal) => refusal,
+    }
 }

@@ -12,8 +12,9 @@ use lingua_core::{RequestId, TurnId};
 use lingua_store::bus::{Envelope, Posting};
 use lingua_store::error::MAX_DURATION;
 use lingua_store::jobs::{EndedBy, Ending, NewJob};
+use lingua_store::leaders::Task;
 use lingua_store::nodes::{NODE_SHARDS, Registration, Vitals};
-use lingua_store::owners::{MAX_STATE_BYTES, Task};
+use lingua_store::owners::MAX_STATE_BYTES;
 use lingua_store::slots::{Report, Wish};
 use lingua_store::{Error, Result};
 
@@ -94,14 +95,14 @@ pub async fn job_steps_refuse_durations_outside_their_bounds(
         let new = new_job(job, &session);
         invalid(store.jobs.create(&NewJob { deadline_in: wrong, ..new.clone() }).await);
         invalid(store.jobs.create(&NewJob { keep_for: wrong, ..new }).await);
-        invalid(store.jobs.watch(&job, wrong).await);
-        invalid(store.jobs.claim_request(&tenant, &request, &job, wrong).await);
-        invalid(store.jobs.bind_turn(&session, &turn, &node_id(), wrong).await);
+        invalid(store.deadlines.watch(&job, wrong).await);
+        invalid(store.requests.claim(&tenant, &request, &job, wrong).await);
+        invalid(store.turns.bind(&session, &turn, &node_id(), wrong).await);
     }
     assert_eq!(store.jobs.get(&job).await?, None);
-    assert!(!store.jobs.due(10_000).await?.contains(&job));
-    assert_eq!(store.jobs.claim_request(&tenant, &request, &other, LONG).await?, other);
-    assert_eq!(store.jobs.turn_node(&session, &turn).await?, None);
+    assert!(!store.deadlines.due(10_000).await?.contains(&job));
+    assert_eq!(store.requests.claim(&tenant, &request, &other, LONG).await?, other);
+    assert_eq!(store.turns.node(&session, &turn).await?, None);
     Ok(())
 }
 
@@ -114,7 +115,7 @@ pub async fn owner_steps_refuse_durations_outside_their_bounds(
     for wrong in WRONG {
         invalid(store.owners.claim(&session, &mine, wrong).await);
         invalid(store.owners.renew(&session, &mine, 1, wrong).await);
-        invalid(store.owners.lead(task, &mine, wrong).await);
+        invalid(store.leaders.lead(task, &mine, wrong).await);
     }
     assert_eq!(store.owners.owner(&session).await?, None);
     let epoch = store.owners.claim(&session, &mine, LONG).await?.epoch;
@@ -127,7 +128,7 @@ pub async fn owner_steps_refuse_durations_outside_their_bounds(
     assert_eq!(store.owners.load(&session).await?, None);
     let yours = instance();
     let fence = super::owners::lead(&store, task, &yours, LONG).await?;
-    store.owners.resign(task, &yours, fence).await?;
+    store.leaders.resign(task, &yours, fence).await?;
     Ok(())
 }
 
@@ -135,17 +136,17 @@ pub async fn bus_and_once_steps_refuse_durations_outside_their_bounds(
     store: &impl StoreUnderTest,
 ) -> Outcome {
     let store = store.backend();
-    let (me, window) = (instance(), super::once::name()?);
+    let (me, window) = (instance(), super::rates::name()?);
     for wrong in WRONG {
-        invalid(store.bus.announce(&me, "a", wrong).await);
-        invalid(store.once.first(&window, wrong).await);
+        invalid(store.presence.announce(&me, "a", wrong).await);
+        invalid(store.rates.first(&window, wrong).await);
     }
-    assert!(!store.bus.peers().await?.iter().any(|p| p.instance == me));
-    assert!(store.once.first(&window, LONG).await?);
+    assert!(!store.presence.peers().await?.iter().any(|p| p.instance == me));
+    assert!(store.rates.first(&window, LONG).await?);
     let me = super::bus::alive(&store, LONG).await?;
     let dead = super::bus::alive(&store, LONG).await?;
     super::bus::post(&store, &dead, &["left"]).await?;
-    store.bus.withdraw(&dead).await?;
+    store.presence.withdraw(&dead).await?;
     for wrong in WRONG {
         let brief = Envelope { live_for: wrong, ..envelope("x") };
         invalid(store.bus.send(&me, &brief).await);
@@ -168,7 +169,7 @@ pub async fn lists_and_texts_outside_their_bounds_are_refused(
         invalid(store.nodes.beat(&node.id, &node.beat(vitals(max))).await);
     }
     assert_eq!(node.record(&store).await?, before);
-    invalid(store.nodes.shard(NODE_SHARDS).await);
+    invalid(store.feed.shard(NODE_SHARDS).await);
 
     let models: Vec<_> = (0..=MAX_MODELS_PER_JOB).map(|_| model_id()).collect();
     invalid(store.slots.reserve(&Wish { models: &models, ..node.wish(token()) }).await);
@@ -192,8 +193,8 @@ pub async fn lists_and_texts_outside_their_bounds_are_refused(
     assert_eq!(store.owners.load(&session).await?, None);
     store.owners.save(&session, epoch, &state[1..], LONG).await?;
     for address in [String::new(), "a\nb".to_owned(), "x".repeat(257)] {
-        invalid(store.bus.announce(&me, &address, LONG).await);
+        invalid(store.presence.announce(&me, &address, LONG).await);
     }
-    assert!(!store.bus.peers().await?.iter().any(|p| p.instance == me));
+    assert!(!store.presence.peers().await?.iter().any(|p| p.instance == me));
     Ok(())
 }

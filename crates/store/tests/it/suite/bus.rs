@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use lingua_store::bus::{
-    Announce, Delivery, Envelope, INBOX_CAPACITY, Inherit, MAX_ENVELOPE_BYTES, MAX_PART_BYTES,
-    Peer, Posting,
-};
+use lingua_store::bus::{Delivery, Envelope, INBOX_CAPACITY, Inherit, MAX_ENVELOPE_BYTES, Posting};
+use lingua_store::presence::{Announce, Peer};
+use lingua_store::snapshots::MAX_PART_BYTES;
 use lingua_store::{Backend, Error, Instance};
 use tokio::time::Instant;
 
@@ -26,7 +25,7 @@ pub async fn alive(store: &Backend, ttl: Duration) -> anyhow::Result<Instance> {
 }
 
 async fn announce(store: &Backend, me: &Instance, ttl: Duration) -> Outcome {
-    let announce = store.bus.announce(me, "10.0.0.1:5010", ttl).await?;
+    let announce = store.presence.announce(me, "10.0.0.1:5010", ttl).await?;
     assert_eq!(announce, Announce::Announced);
     Ok(())
 }
@@ -63,9 +62,9 @@ pub async fn an_announced_instance_is_a_peer_until_its_word_lapses(
     let lasting = alive(&a, LONG).await?;
     let lapsing = alive(&a, store.lease()).await?;
     let peer = Peer { instance: lasting.clone(), address: "10.0.0.1:5010".to_owned() };
-    assert!(b.bus.peers().await?.contains(&peer));
+    assert!(b.presence.peers().await?.contains(&peer));
     store.pass(store.lease() + TICK).await;
-    let peers = b.bus.peers().await?;
+    let peers = b.presence.peers().await?;
     assert_eq!(peers.iter().filter(|p| p.instance == lasting).count(), 1);
     assert!(!peers.iter().any(|p| p.instance == lapsing));
     Ok(())
@@ -74,9 +73,9 @@ pub async fn an_announced_instance_is_a_peer_until_its_word_lapses(
 pub async fn announcing_again_moves_the_address(store: &impl StoreUnderTest) -> Outcome {
     let (a, b) = (store.backend(), store.second());
     let me = alive(&a, store.lease()).await?;
-    assert_eq!(a.bus.announce(&me, "10.0.0.2:1", LONG).await?, Announce::Announced);
+    assert_eq!(a.presence.announce(&me, "10.0.0.2:1", LONG).await?, Announce::Announced);
     store.pass(store.lease() + TICK).await;
-    let peers = b.bus.peers().await?;
+    let peers = b.presence.peers().await?;
     let found: Vec<_> = peers.iter().filter(|p| p.instance == me).collect();
     assert_eq!(found, [&Peer { instance: me, address: "10.0.0.2:1".to_owned() }]);
     Ok(())
@@ -88,20 +87,20 @@ pub async fn a_name_is_taken_while_another_life_of_it_lives(
     let (a, b) = (store.backend(), store.second());
     let me = alive(&a, LONG).await?;
     let clone = reborn(&me);
-    let taken = b.bus.announce(&clone, "10.0.0.2:1", LONG).await?;
+    let taken = b.presence.announce(&clone, "10.0.0.2:1", LONG).await?;
     let Announce::Taken { address, lasting } = taken else { bail!("{taken:?}") };
     assert_eq!(address, "10.0.0.1:5010");
     assert!(lasting > LONG - Duration::from_secs(20) && lasting <= LONG, "{lasting:?}");
-    let peers = b.bus.peers().await?;
+    let peers = b.presence.peers().await?;
     assert!(peers.iter().any(|p| p.instance == me), "the first one is as it was");
     assert!(!peers.iter().any(|p| p.instance == clone));
-    a.bus.withdraw(&clone).await?;
-    let still = b.bus.announce(&clone, "10.0.0.2:1", LONG).await?;
+    a.presence.withdraw(&clone).await?;
+    let still = b.presence.announce(&clone, "10.0.0.2:1", LONG).await?;
     assert!(matches!(still, Announce::Taken { .. }), "only its own life withdraws it: {still:?}");
     announce(&a, &me, store.lease()).await?;
     store.pass(store.lease() + TICK).await;
     announce(&b, &clone, LONG).await?;
-    let late = a.bus.announce(&me, "10.0.0.1:5010", LONG).await?;
+    let late = a.presence.announce(&me, "10.0.0.1:5010", LONG).await?;
     assert!(matches!(late, Announce::Taken { .. }), "the old life is over: {late:?}");
     Ok(())
 }
@@ -110,8 +109,8 @@ pub async fn an_instance_that_withdrew_is_gone(store: &impl StoreUnderTest) -> O
     let (a, b) = (store.backend(), store.second());
     let me = alive(&a, LONG).await?;
     for _ in 0..2 {
-        a.bus.withdraw(&me).await?;
-        assert!(!b.bus.peers().await?.iter().any(|p| p.instance == me));
+        a.presence.withdraw(&me).await?;
+        assert!(!b.presence.peers().await?.iter().any(|p| p.instance == me));
         assert_eq!(b.bus.send(&me, &envelope("late")).await?, Posting::Gone);
     }
     announce(&b, &reborn(&me), LONG).await?;
@@ -220,7 +219,7 @@ pub async fn a_waiting_receiver_is_woken(store: &impl StoreUnderTest) -> Outcome
     tokio::time::sleep(Duration::from_millis(50)).await;
     let started = Instant::now();
     // A receiver that waits holds up nobody else on the same connection.
-    assert!(a.bus.peers().await?.iter().any(|p| p.instance == me));
+    assert!(a.presence.peers().await?.iter().any(|p| p.instance == me));
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
     post(&b, &me, &["wake"]).await?;
     let taken = tokio::time::timeout(PATIENCE, waiting).await???;
@@ -300,7 +299,7 @@ async fn dead(store: &impl StoreUnderTest, left: &[&str]) -> anyhow::Result<Inst
     post(&store.second(), &me, &left[..1]).await?;
     take(&backend, &me, 1).await?;
     post(&store.second(), &me, &left[1..]).await?;
-    backend.bus.withdraw(&me).await?;
+    backend.presence.withdraw(&me).await?;
     Ok(me)
 }
 
@@ -430,16 +429,16 @@ pub async fn what_an_instance_says_of_itself_is_kept_for_its_time(
     let (a, b) = (store.backend(), store.second());
     let (mine, yours) = (alive(&a, LONG).await?, alive(&b, LONG).await?);
     let of = |what: &str| format!("{what} of {}", mine.id).into_bytes();
-    a.bus.post_part(&mine, &of("first"), LONG).await?;
-    a.bus.post_part(&mine, &of("second"), LONG).await?;
-    b.bus.post_part(&yours, &of("brief"), store.lease()).await?;
-    let parts = b.bus.parts().await?;
+    a.snapshots.post_part(&mine, &of("first"), LONG).await?;
+    a.snapshots.post_part(&mine, &of("second"), LONG).await?;
+    b.snapshots.post_part(&yours, &of("brief"), store.lease()).await?;
+    let parts = b.snapshots.parts().await?;
     assert!(parts.contains(&of("second")) && parts.contains(&of("brief")));
     assert!(!parts.contains(&of("first")), "it was replaced");
     store.lapse().await;
-    let parts = a.bus.parts().await?;
+    let parts = a.snapshots.parts().await?;
     assert!(parts.contains(&of("second")) && !parts.contains(&of("brief")));
     let large = vec![0; MAX_PART_BYTES + 1];
-    assert!(a.bus.post_part(&mine, &large, LONG).await.is_err());
+    assert!(a.snapshots.post_part(&mine, &large, LONG).await.is_err());
     Ok(())
 }

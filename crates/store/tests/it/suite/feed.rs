@@ -22,7 +22,7 @@ async fn announced(
     node: &NodeId,
 ) -> anyhow::Result<FeedCursor> {
     for _ in 0..100 {
-        let changes = store.nodes.changes(Some(&cursor), Duration::from_millis(200)).await?;
+        let changes = store.feed.changes(Some(&cursor), Duration::from_millis(200)).await?;
         assert!(!changes.resync, "a reader that keeps up misses nothing");
         let mut once = changes.nodes.clone();
         once.sort_unstable();
@@ -40,12 +40,12 @@ pub async fn the_feed_begins_at_its_present_end(store: &impl StoreUnderTest) -> 
     let _turn = FEED.lock().await;
     let (a, b) = (store.backend(), store.second());
     let before = TestNode::ready(&a, 1).await?;
-    let end = b.nodes.changes(None, Duration::from_secs(5)).await?;
+    let end = b.feed.changes(None, Duration::from_secs(5)).await?;
     assert_eq!(end.nodes, []);
     let after = TestNode::ready(&a, 1).await?;
     let mut cursor = end.cursor;
     loop {
-        let changes = b.nodes.changes(Some(&cursor), Duration::from_secs(5)).await?;
+        let changes = b.feed.changes(Some(&cursor), Duration::from_secs(5)).await?;
         assert!(!changes.nodes.contains(&before.id), "it was there before the reader came");
         if changes.nodes.contains(&after.id) {
             return Ok(());
@@ -60,7 +60,7 @@ pub async fn the_feed_names_nodes_that_were_put_or_went_offline_or_changed_healt
 ) -> Outcome {
     let _turn = FEED.lock().await;
     let (a, b) = (store.backend(), store.second());
-    let cursor = b.nodes.changes(None, Duration::ZERO).await?.cursor;
+    let cursor = b.feed.changes(None, Duration::ZERO).await?.cursor;
     let node = TestNode::ready(&a, 1).await?;
     let cursor = announced(&b, cursor, &node.id).await?;
     let again = Registration { claim: Claim::Again(node.epoch), ..node.registration.clone() };
@@ -77,7 +77,7 @@ pub async fn the_feed_names_nodes_that_were_put_or_went_offline_or_changed_healt
 pub async fn the_feed_wakes_a_waiting_reader(store: &impl StoreUnderTest) -> Outcome {
     let _turn = FEED.lock().await;
     let (a, b) = (store.backend(), store.second());
-    let mut cursor = b.nodes.changes(None, Duration::ZERO).await?.cursor;
+    let mut cursor = b.feed.changes(None, Duration::ZERO).await?.cursor;
     let id = node_id();
     let writer = {
         let id = id.clone();
@@ -88,7 +88,7 @@ pub async fn the_feed_wakes_a_waiting_reader(store: &impl StoreUnderTest) -> Out
     };
     let woken = tokio::time::timeout(Duration::from_secs(20), async {
         loop {
-            let changes = b.nodes.changes(Some(&cursor), LONG).await?;
+            let changes = b.feed.changes(Some(&cursor), LONG).await?;
             if changes.nodes.contains(&id) {
                 return anyhow::Ok(());
             }
@@ -103,12 +103,12 @@ pub async fn the_feed_wakes_a_waiting_reader(store: &impl StoreUnderTest) -> Out
 pub async fn a_reader_that_waits_holds_up_no_other(store: &impl StoreUnderTest) -> Outcome {
     let _turn = FEED.lock().await;
     let b = store.second();
-    let before = b.nodes.changes(None, Duration::ZERO).await?.cursor;
+    let before = b.feed.changes(None, Duration::ZERO).await?.cursor;
     let node = TestNode::ready(&store.backend(), 1).await?;
-    let end = b.nodes.changes(None, Duration::ZERO).await?.cursor;
+    let end = b.feed.changes(None, Duration::ZERO).await?.cursor;
     let waiting = {
         let b = b.clone();
-        tokio::spawn(async move { b.nodes.changes(Some(&end), LONG).await })
+        tokio::spawn(async move { b.feed.changes(Some(&end), LONG).await })
     };
     tokio::time::sleep(Duration::from_millis(50)).await;
     // A wait lasts ten seconds at the longest, and this must not take one.
@@ -122,7 +122,7 @@ pub async fn a_reader_that_fell_behind_is_told_to_resync(store: &impl StoreUnder
     let _turn = FEED.lock().await;
     let (a, b) = (store.backend(), store.second());
     let node = TestNode::ready(&a, 1).await?;
-    let cursor = b.nodes.changes(None, Duration::ZERO).await?.cursor;
+    let cursor = b.feed.changes(None, Duration::ZERO).await?.cursor;
     for _ in 0..100 {
         let changing = (0..16).map(|_| {
             let (a, node) = (a.clone(), node.clone());
@@ -137,7 +137,7 @@ pub async fn a_reader_that_fell_behind_is_told_to_resync(store: &impl StoreUnder
         for task in changing.collect::<Vec<_>>() {
             task.await??;
         }
-        let changes = b.nodes.changes(Some(&cursor), Duration::ZERO).await?;
+        let changes = b.feed.changes(Some(&cursor), Duration::ZERO).await?;
         if changes.resync {
             a.nodes.offline(&node.id, node.epoch).await?;
             announced(&b, changes.cursor, &node.id).await?;

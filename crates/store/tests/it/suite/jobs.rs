@@ -307,18 +307,18 @@ pub async fn a_watched_job_is_due_to_everybody_after_its_deadline_until_unwatche
 ) -> Outcome {
     let (a, b) = (store.backend(), store.second());
     let (soon, later) = (job_of(&session()), job_of(&session()));
-    a.jobs.watch(&soon, store.lease()).await?;
-    a.jobs.watch(&later, LONG).await?;
-    assert!(!b.jobs.due(ALL_DUE).await?.contains(&later));
+    a.deadlines.watch(&soon, store.lease()).await?;
+    a.deadlines.watch(&later, LONG).await?;
+    assert!(!b.deadlines.due(ALL_DUE).await?.contains(&later));
     store.lapse().await;
     for store in [&a, &b, &a] {
-        let due = store.jobs.due(ALL_DUE).await?;
+        let due = store.deadlines.due(ALL_DUE).await?;
         assert!(due.contains(&soon), "everybody gets it");
         assert!(!due.contains(&later));
     }
     for store in [&a, &b] {
-        store.jobs.unwatch(&soon).await?;
-        assert!(!b.jobs.due(ALL_DUE).await?.contains(&soon));
+        store.deadlines.unwatch(&soon).await?;
+        assert!(!b.deadlines.due(ALL_DUE).await?.contains(&soon));
     }
     Ok(())
 }
@@ -327,13 +327,13 @@ pub async fn a_watch_may_begin_before_the_job_is_written(store: &impl StoreUnder
     let (a, b) = (store.backend(), store.second());
     let session = session();
     let job = job_of(&session);
-    a.jobs.watch(&job, store.lease()).await?;
+    a.deadlines.watch(&job, store.lease()).await?;
     a.jobs.create(&NewJob { deadline_in: store.lease(), ..new_job(job, &session) }).await?;
     store.lapse().await;
-    assert!(b.jobs.due(ALL_DUE).await?.contains(&job));
+    assert!(b.deadlines.due(ALL_DUE).await?.contains(&job));
     let ending = failed("DEADLINE");
     assert_eq!(b.jobs.finish(&job, &EndedBy::Owner, &ending).await?, Finish::Finished);
-    b.jobs.unwatch(&job).await?;
+    b.deadlines.unwatch(&job).await?;
     Ok(())
 }
 
@@ -344,13 +344,13 @@ pub async fn the_first_claim_of_a_request_wins_until_it_is_forgotten(
     let (tenant, request) = (tenant(), RequestId::new(chance())?);
     let jobs = [job_of(&session()), job_of(&session())];
     let (kept, brief) = (LONG, store.lease());
-    assert_eq!(a.jobs.claim_request(&tenant, &request, &jobs[0], kept).await?, jobs[0]);
-    assert_eq!(b.jobs.claim_request(&tenant, &request, &jobs[1], kept).await?, jobs[0]);
-    assert_eq!(a.jobs.claim_request(&tenant, &request, &jobs[0], kept).await?, jobs[0]);
+    assert_eq!(a.requests.claim(&tenant, &request, &jobs[0], kept).await?, jobs[0]);
+    assert_eq!(b.requests.claim(&tenant, &request, &jobs[1], kept).await?, jobs[0]);
+    assert_eq!(a.requests.claim(&tenant, &request, &jobs[0], kept).await?, jobs[0]);
     let request = RequestId::new(chance())?;
-    a.jobs.claim_request(&tenant, &request, &jobs[0], brief).await?;
+    a.requests.claim(&tenant, &request, &jobs[0], brief).await?;
     store.pass(brief + Duration::from_millis(5)).await;
-    assert_eq!(b.jobs.claim_request(&tenant, &request, &jobs[1], kept).await?, jobs[1]);
+    assert_eq!(b.requests.claim(&tenant, &request, &jobs[1], kept).await?, jobs[1]);
     Ok(())
 }
 
@@ -360,14 +360,14 @@ pub async fn a_request_is_released_by_the_job_it_is_bound_to_and_by_no_other(
     let (a, b) = (store.backend(), store.second());
     let (tenant, request) = (tenant(), RequestId::new(chance())?);
     let jobs = [job_of(&session()), job_of(&session())];
-    a.jobs.release_request(&tenant, &request, &jobs[0]).await?;
-    a.jobs.claim_request(&tenant, &request, &jobs[0], LONG).await?;
-    b.jobs.release_request(&tenant, &request, &jobs[1]).await?;
-    assert_eq!(b.jobs.claim_request(&tenant, &request, &jobs[1], LONG).await?, jobs[0]);
+    a.requests.release(&tenant, &request, &jobs[0]).await?;
+    a.requests.claim(&tenant, &request, &jobs[0], LONG).await?;
+    b.requests.release(&tenant, &request, &jobs[1]).await?;
+    assert_eq!(b.requests.claim(&tenant, &request, &jobs[1], LONG).await?, jobs[0]);
     for _ in 0..2 {
-        b.jobs.release_request(&tenant, &request, &jobs[0]).await?;
+        b.requests.release(&tenant, &request, &jobs[0]).await?;
     }
-    assert_eq!(a.jobs.claim_request(&tenant, &request, &jobs[1], LONG).await?, jobs[1]);
+    assert_eq!(a.requests.claim(&tenant, &request, &jobs[1], LONG).await?, jobs[1]);
     Ok(())
 }
 
@@ -378,7 +378,7 @@ pub async fn the_same_request_id_of_two_tenants_is_two_requests(
     let request = RequestId::new(chance())?;
     for _ in 0..2 {
         let (tenant, job) = (tenant(), job_of(&session()));
-        assert_eq!(store.jobs.claim_request(&tenant, &request, &job, LONG).await?, job);
+        assert_eq!(store.requests.claim(&tenant, &request, &job, LONG).await?, job);
     }
     Ok(())
 }
@@ -388,24 +388,24 @@ pub async fn a_turn_is_bound_to_the_last_node_until_the_binding_lapses(
 ) -> Outcome {
     let (a, b) = (store.backend(), store.second());
     let (session, turn, nodes) = (session(), TurnId::new(chance())?, [node_id(), node_id()]);
-    assert_eq!(a.jobs.turn_node(&session, &turn).await?, None);
-    a.jobs.bind_turn(&session, &turn, &nodes[0], LONG).await?;
-    assert_eq!(b.jobs.turn_node(&session, &turn).await?, Some(nodes[0].clone()));
-    b.jobs.bind_turn(&session, &turn, &nodes[1], LONG).await?;
-    assert_eq!(a.jobs.turn_node(&session, &turn).await?, Some(nodes[1].clone()));
-    a.jobs.bind_turn(&session, &turn, &nodes[0], store.lease()).await?;
+    assert_eq!(a.turns.node(&session, &turn).await?, None);
+    a.turns.bind(&session, &turn, &nodes[0], LONG).await?;
+    assert_eq!(b.turns.node(&session, &turn).await?, Some(nodes[0].clone()));
+    b.turns.bind(&session, &turn, &nodes[1], LONG).await?;
+    assert_eq!(a.turns.node(&session, &turn).await?, Some(nodes[1].clone()));
+    a.turns.bind(&session, &turn, &nodes[0], store.lease()).await?;
     store.pass(store.lease() + Duration::from_millis(5)).await;
-    assert_eq!(b.jobs.turn_node(&session, &turn).await?, None);
+    assert_eq!(b.turns.node(&session, &turn).await?, None);
     Ok(())
 }
 
 pub async fn a_turn_belongs_to_its_session(store: &impl StoreUnderTest) -> Outcome {
     let store = store.backend();
     let (mine, turn, node) = (session(), TurnId::new(chance())?, node_id());
-    store.jobs.bind_turn(&mine, &turn, &node, LONG).await?;
-    assert_eq!(store.jobs.turn_node(&session(), &turn).await?, None);
+    store.turns.bind(&mine, &turn, &node, LONG).await?;
+    assert_eq!(store.turns.node(&session(), &turn).await?, None);
     let other_tenant = SessionKey::new(tenant(), mine.session().clone());
-    assert_eq!(store.jobs.turn_node(&other_tenant, &turn).await?, None);
-    assert_eq!(store.jobs.turn_node(&mine, &TurnId::new(chance())?).await?, None);
+    assert_eq!(store.turns.node(&other_tenant, &turn).await?, None);
+    assert_eq!(store.turns.node(&mine, &TurnId::new(chance())?).await?, None);
     Ok(())
 }

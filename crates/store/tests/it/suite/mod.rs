@@ -7,7 +7,7 @@
 //!
 //! - [`samples`]: the words that scenarios are told in.
 //! - [`nodes`], [`feed`], [`reserve`], [`slots`], [`recovery`], [`jobs`], [`owners`], [`bus`],
-//!   [`once`]: the contracts of the six traits, sentence by sentence.
+//!   [`rates`], [`revocations`], [`history`]: the contracts of the traits, sentence by sentence.
 //! - [`bounds`]: arguments outside their bounds. [`races`]: many callers at once.
 //! - [`flaws`]: what was wrong in the design papers and must not come back.
 //! - [`model`]: random histories against a model that is too simple to be wrong.
@@ -20,14 +20,16 @@ pub mod bounds;
 pub mod bus;
 pub mod feed;
 pub mod flaws;
+pub mod history;
 pub mod jobs;
 pub mod model;
 pub mod nodes;
-pub mod once;
 pub mod owners;
 pub mod races;
+pub mod rates;
 pub mod recovery;
 pub mod reserve;
+pub mod revocations;
 pub mod samples;
 pub mod servers;
 pub mod shared;
@@ -242,7 +244,7 @@ macro_rules! conformance {
                 an_inbox_says_how_deep_it_is,
                 what_an_instance_says_of_itself_is_kept_for_its_time,
             }
-            once {
+            rates {
                 exactly_the_first_caller_within_a_window_is_told_so,
                 a_new_window_begins_when_the_old_one_is_over,
                 windows_of_different_names_do_not_meet,
@@ -251,7 +253,15 @@ macro_rules! conformance {
                 a_rate_lets_one_more_through_per_interval,
                 there_is_no_double_burst_at_the_edge_of_a_window,
                 a_rate_outside_its_bounds_is_refused,
-                marks_are_seen_by_all_until_they_are_over_and_are_bounded,
+            }
+            revocations {
+                revocations_are_seen_by_all_until_they_are_over_and_are_bounded,
+            }
+            history {
+                a_step_has_one_point_whoever_appends,
+                the_last_so_many_points_come_back_in_order,
+                a_series_ends_when_nothing_was_appended_for_its_length,
+                a_series_outside_its_bounds_is_refused,
             }
             bounds {
                 node_steps_refuse_durations_outside_their_bounds,

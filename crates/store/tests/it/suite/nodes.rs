@@ -280,30 +280,30 @@ pub async fn an_order_is_read_by_everybody_until_the_next_one(
     let node = TestNode::ready(&a, 1).await?;
     assert_eq!(node.record(&b).await?.order, Order::Serve);
     for order in [Order::Drain, Order::Block, Order::Drain, Order::Serve, Order::Serve] {
-        assert!(a.nodes.order(&node.id, order).await?);
-        assert_eq!(b.nodes.ordered(&node.id).await?, order);
+        assert!(a.orders.set(&node.id, order).await?);
+        assert_eq!(b.orders.get(&node.id).await?, order);
         assert_eq!(node.record(&b).await?.order, order);
     }
-    a.nodes.order(&node.id, Order::Drain).await?;
+    a.orders.set(&node.id, Order::Drain).await?;
     let moved = node.taken_over(&b).await?;
     assert_eq!(moved.record(&a).await?.order, Order::Drain, "a new connection does not undo it");
     let nobody = node_id();
-    assert!(!a.nodes.order(&nobody, Order::Block).await?, "nobody knows such a node");
-    assert_eq!(b.nodes.ordered(&nobody).await?, Order::Serve);
+    assert!(!a.orders.set(&nobody, Order::Block).await?, "nobody knows such a node");
+    assert_eq!(b.orders.get(&nobody).await?, Order::Serve);
     Ok(())
 }
 
 pub async fn an_order_outlives_the_record(store: &impl StoreUnderTest) -> Outcome {
     let (a, soon) = (store.backend(), Duration::from_millis(1));
     let node = short_lived(store, &a).await?;
-    a.nodes.order(&node.id, Order::Block).await?;
+    a.orders.set(&node.id, Order::Block).await?;
     store.pass(store.lease() + soon).await;
     assert!(a.nodes.forget(&node.id, soon).await?);
     assert_eq!(a.nodes.get(&node.id).await?, None);
-    assert_eq!(store.second().nodes.ordered(&node.id).await?, Order::Block);
-    assert!(a.nodes.order(&node.id, Order::Serve).await?, "it can still be let in");
-    assert_eq!(a.nodes.ordered(&node.id).await?, Order::Serve);
-    assert!(!a.nodes.order(&node.id, Order::Drain).await?, "now it is forgotten");
+    assert_eq!(store.second().orders.get(&node.id).await?, Order::Block);
+    assert!(a.orders.set(&node.id, Order::Serve).await?, "it can still be let in");
+    assert_eq!(a.orders.get(&node.id).await?, Order::Serve);
+    assert!(!a.orders.set(&node.id, Order::Drain).await?, "now it is forgotten");
     Ok(())
 }
 
@@ -363,7 +363,7 @@ pub async fn of_too_many_gaps_those_that_end_soonest_are_forgotten(
 async fn shards_of(store: &Backend, node: &NodeId) -> anyhow::Result<Vec<NodeRecord>> {
     let mut found = Vec::new();
     for shard in 0..NODE_SHARDS {
-        found.extend(store.nodes.shard(shard).await?.into_iter().filter(|r| r.node == *node));
+        found.extend(store.feed.shard(shard).await?.into_iter().filter(|r| r.node == *node));
     }
     Ok(found)
 }

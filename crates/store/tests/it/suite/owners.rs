@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use anyhow::bail;
+use lingua_store::leaders::{Lead, Task};
 use lingua_store::nodes::Fenced;
-use lingua_store::owners::{Claimed, Lead, MAX_PUBLISHED_BYTES, Owner, Task};
+use lingua_store::owners::{Claimed, Owner};
+use lingua_store::snapshots::MAX_PUBLISHED_BYTES;
 use lingua_store::{Backend, Instance};
 use tokio::sync::Mutex;
 
@@ -236,7 +238,7 @@ pub async fn lead(
     instance: &Instance,
     ttl: Duration,
 ) -> anyhow::Result<u64> {
-    match store.owners.lead(task, instance, ttl).await? {
+    match store.leaders.lead(task, instance, ttl).await? {
         Lead::Leading { fence } => Ok(fence),
         Lead::Held { by } => bail!("{task:?} is led by {by}"),
     }
@@ -253,13 +255,13 @@ pub async fn one_instance_leads_and_extends_its_lead_under_one_fence(
         assert_eq!(lead(&a, task, &mine, LONG).await?, fence, "the same lead goes on");
         store.lapse().await;
         for other in [&yours, &reborn(&mine)] {
-            let held = b.owners.lead(task, other, LONG).await?;
+            let held = b.leaders.lead(task, other, LONG).await?;
             assert_eq!(held, Lead::Held { by: mine.clone() });
         }
-        a.owners.resign(task, &mine, fence).await?;
+        a.leaders.resign(task, &mine, fence).await?;
         let next = lead(&b, task, &yours, LONG).await?;
         assert!(next > fence, "{next} after {fence}");
-        b.owners.resign(task, &yours, next).await?;
+        b.leaders.resign(task, &yours, next).await?;
     }
     Ok(())
 }
@@ -276,7 +278,7 @@ pub async fn a_lapsed_leader_gets_a_new_fence(store: &impl StoreUnderTest) -> Ou
     let yours = instance();
     let third = lead(&b, task, &yours, LONG).await?;
     assert!(third > second, "{third} after {second}");
-    b.owners.resign(task, &yours, third).await?;
+    b.leaders.resign(task, &yours, third).await?;
     Ok(())
 }
 
@@ -287,17 +289,17 @@ pub async fn only_the_present_leader_resigns(store: &impl StoreUnderTest) -> Out
     let old = lead(&a, task, &mine, store.lease()).await?;
     store.lapse().await;
     let new = lead(&a, task, &mine, LONG).await?;
-    a.owners.resign(task, &mine, old).await?;
-    a.owners.resign(task, &yours, new).await?;
-    let held = b.owners.lead(task, &yours, LONG).await?;
+    a.leaders.resign(task, &mine, old).await?;
+    a.leaders.resign(task, &yours, new).await?;
+    let held = b.leaders.lead(task, &yours, LONG).await?;
     assert_eq!(held, Lead::Held { by: mine.clone() }, "neither was the present leader's word");
     for _ in 0..2 {
-        a.owners.resign(task, &mine, new).await?;
+        a.leaders.resign(task, &mine, new).await?;
     }
     let next = lead(&b, task, &yours, LONG).await?;
-    a.owners.resign(task, &mine, new).await?;
+    a.leaders.resign(task, &mine, new).await?;
     assert_eq!(lead(&b, task, &yours, LONG).await?, next, "a late word ends nobody else's lead");
-    b.owners.resign(task, &yours, next).await?;
+    b.leaders.resign(task, &yours, next).await?;
     Ok(())
 }
 
@@ -309,22 +311,22 @@ pub async fn what_the_newest_leader_published_stays_until_it_is_replaced(
     let (mine, yours, task) = (instance(), instance(), Task::Snapshot);
     let old = lead(&a, task, &mine, store.lease()).await?;
     for what in [&b"first"[..], &[0, 255, 10]] {
-        assert_eq!(a.owners.publish(task, old, what).await?, Fenced::Done);
-        assert_eq!(b.owners.published(task).await?.as_deref(), Some(what));
+        assert_eq!(a.snapshots.publish(task, old, what).await?, Fenced::Done);
+        assert_eq!(b.snapshots.published(task).await?.as_deref(), Some(what));
     }
     lead(&a, task, &mine, store.lease()).await?;
-    assert_eq!(b.owners.published(task).await?.as_deref(), Some(&[0, 255, 10][..]));
+    assert_eq!(b.snapshots.published(task).await?.as_deref(), Some(&[0, 255, 10][..]));
     store.lapse().await;
-    assert_eq!(a.owners.publish(task, old, b"late").await?, Fenced::Done, "nobody led it since");
+    assert_eq!(a.snapshots.publish(task, old, b"late").await?, Fenced::Done, "nobody led it since");
     let new = lead(&b, task, &yours, LONG).await?;
     let superseded = Fenced::Superseded { epoch: new };
-    assert_eq!(a.owners.publish(task, old, b"stale").await?, superseded);
-    assert_eq!(b.owners.published(task).await?.as_deref(), Some(&b"late"[..]));
-    assert_eq!(b.owners.publish(task, new, b"new").await?, Fenced::Done);
-    assert_eq!(b.owners.publish(task, new + 1, b"nobody").await?, Fenced::Unknown);
+    assert_eq!(a.snapshots.publish(task, old, b"stale").await?, superseded);
+    assert_eq!(b.snapshots.published(task).await?.as_deref(), Some(&b"late"[..]));
+    assert_eq!(b.snapshots.publish(task, new, b"new").await?, Fenced::Done);
+    assert_eq!(b.snapshots.publish(task, new + 1, b"nobody").await?, Fenced::Unknown);
     let large = vec![0; MAX_PUBLISHED_BYTES + 1];
-    assert!(b.owners.publish(task, new, &large).await.is_err());
-    assert_eq!(a.owners.published(task).await?.as_deref(), Some(&b"new"[..]));
-    b.owners.resign(task, &yours, new).await?;
+    assert!(b.snapshots.publish(task, new, &large).await.is_err());
+    assert_eq!(a.snapshots.published(task).await?.as_deref(), Some(&b"new"[..]));
+    b.leaders.resign(task, &yours, new).await?;
     Ok(())
 }

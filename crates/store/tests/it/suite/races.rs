@@ -8,8 +8,8 @@ use lingua_core::{LeaseToken, RequestId};
 use lingua_store::Backend;
 use lingua_store::bus::{Inherit, Posting};
 use lingua_store::jobs::{Assign, Assignment, Create, EndedBy, Finish};
-use lingua_store::once::{Rate, Take};
-use lingua_store::owners::{Lead, Task};
+use lingua_store::leaders::{Lead, Task};
+use lingua_store::rates::{Rate, Take};
 use lingua_store::slots::Reserve;
 
 use super::samples::*;
@@ -213,7 +213,7 @@ pub async fn exactly_one_of_many_candidates_leads(store: &impl StoreUnderTest) -
     let task = Task::Janitor;
     let answers = at_once(store, 16, |_, store| async move {
         let me = instance();
-        Ok((store.owners.lead(task, &me, LONG).await?, me))
+        Ok((store.leaders.lead(task, &me, LONG).await?, me))
     });
     let answers = answers.await?;
     let leaders: Vec<_> = answers
@@ -226,7 +226,7 @@ pub async fn exactly_one_of_many_candidates_leads(store: &impl StoreUnderTest) -
     let [(leader, fence)] = leaders[..] else { anyhow::bail!("{leaders:?}") };
     let held = answers.iter().filter(|(l, _)| *l == Lead::Held { by: leader.clone() }).count();
     assert_eq!(held, 15, "the others are told who leads");
-    store.backend().owners.resign(task, leader, fence).await?;
+    store.backend().leaders.resign(task, leader, fence).await?;
     Ok(())
 }
 
@@ -234,7 +234,7 @@ pub async fn exactly_one_of_many_heirs_inherits(store: &impl StoreUnderTest) -> 
     let backend = store.backend();
     let dead = super::bus::alive(&backend, LONG).await?;
     super::bus::post(&backend, &dead, &["left"]).await?;
-    backend.bus.withdraw(&dead).await?;
+    backend.presence.withdraw(&dead).await?;
     let answers = at_once(store, 16, |_, store| {
         let dead = dead.clone();
         async move { store.bus.inherit(&dead, &instance(), LONG).await }
@@ -267,10 +267,10 @@ pub async fn envelopes_sent_at_once_all_arrive_once(store: &impl StoreUnderTest)
 }
 
 pub async fn a_burst_is_shared_by_all_instances(store: &impl StoreUnderTest) -> Outcome {
-    let (name, rate) = (super::once::name()?, Rate { interval: LONG, burst: 5 });
+    let (name, rate) = (super::rates::name()?, Rate { interval: LONG, burst: 5 });
     let answers = at_once(store, 32, |_, store| {
         let name = name.clone();
-        async move { store.once.take(&name, rate).await }
+        async move { store.rates.take(&name, rate).await }
     });
     let allowed = answers.await?.iter().filter(|t| **t == Take::Allowed).count();
     assert_eq!(allowed, 5);
@@ -278,10 +278,10 @@ pub async fn a_burst_is_shared_by_all_instances(store: &impl StoreUnderTest) -> 
 }
 
 pub async fn exactly_one_of_many_callers_is_the_first(store: &impl StoreUnderTest) -> Outcome {
-    let name = super::once::name()?;
+    let name = super::rates::name()?;
     let answers = at_once(store, 32, |_, store| {
         let name = name.clone();
-        async move { store.once.first(&name, Duration::from_secs(60)).await }
+        async move { store.rates.first(&name, Duration::from_secs(60)).await }
     });
     assert_eq!(answers.await?.iter().filter(|first| **first).count(), 1);
     Ok(())
@@ -291,7 +291,7 @@ pub async fn one_request_gets_one_job(store: &impl StoreUnderTest) -> Outcome {
     let (tenant, request) = (tenant(), RequestId::new(chance())?);
     let answers = at_once(store, 16, |_, store| {
         let (tenant, request, job) = (tenant.clone(), request.clone(), job_of(&session()));
-        async move { store.jobs.claim_request(&tenant, &request, &job, LONG).await }
+        async move { store.requests.claim(&tenant, &request, &job, LONG).await }
     });
     let answers = answers.await?;
     assert!(answers.iter().all(|job| *job == answers[0]), "{answers:?}");

@@ -1,10 +1,12 @@
 //! What is said through the real engines, and what is told of it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lingua_lab::speech::{Codec, wav};
 use lingua_lab::{Speaker, SpeakerOptions};
@@ -64,36 +66,52 @@ pub(super) async fn recorded(files: &Path) -> anyhow::Result<Vec<Sentence>> {
     Ok(sentences)
 }
 
+/// The directory of the translations' WAV files: `lingua/demo` in the user's cache directory. Every run
+/// overwrites the files of the one before.
+pub(super) fn recordings() -> PathBuf {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let cache = named("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(named("HOME")?).join(".cache")))
+        .unwrap_or_else(std::env::temp_dir);
+    cache.join("lingua").join("demo")
+}
+
 pub(super) struct Talk {
     speaker: SpeakerOptions,
     sentences: Vec<Sentence>,
+    recordings: PathBuf,
 }
 
 impl Talk {
-    pub fn new(speaker: SpeakerOptions, sentences: Vec<Sentence>) -> Self {
+    pub fn new(speaker: SpeakerOptions, sentences: Vec<Sentence>, recordings: PathBuf) -> Self {
         let speaker = speaker
             .languages(FROM, TO)
             .codec(Codec::Pcm16)
             .patience(PATIENCE)
             .init_with(json!({"enable_streaming_asr": true}));
-        Talk { speaker, sentences }
+        Talk { speaker, sentences, recordings }
     }
 
-    /// Says one sentence after the other, as fast as people speak, and tells what came of each.
-    pub async fn hold(&self, screen: &Screen) -> Result<(), Failure> {
+    /// Speaks one sentence after the other in real time, prints the result of each, and saves its speech.
+    /// Returns the directory of the files, if there are any.
+    pub async fn hold(&self, screen: &Screen) -> Result<Option<&Path>, Failure> {
         let mut speaker = Speaker::connect(self.speaker.clone()).await?;
+        let mut recordings = None;
         for (n, sentence) in self.sentences.iter().enumerate() {
             screen.say("");
             screen.say(&format!("{}  said        {}", n + 1, sentence.text));
             let told = say(&mut speaker, sentence, screen).await?;
             screen.show("");
-            for line in told.lines() {
+            let saved = told.save(&self.recordings.join(format!("translation-{}.wav", n + 1)))?;
+            recordings = recordings.or(saved.is_some().then_some(&*self.recordings));
+            for line in told.lines(saved.as_deref()) {
                 screen.say(&format!("   {line}"));
             }
         }
         speaker.close_session("the demonstration has said it all").await?;
         speaker.next_of("session_close_ack").await?;
-        Ok(())
+        Ok(recordings)
     }
 }
 
@@ -136,14 +154,30 @@ struct Told {
 }
 
 impl Told {
-    fn lines(&self) -> Vec<String> {
+    /// Writes the spoken translation to this WAV file. `None` if there is none, or none that is pcm16.
+    fn save(&self, file: &Path) -> anyhow::Result<Option<PathBuf>> {
+        let text = |name: &str| self.result[name].as_str().unwrap_or_default();
+        if text("tts_format") != "pcm16" || text("tts_audio").is_empty() {
+            return Ok(None);
+        }
+        let samples = STANDARD.decode(text("tts_audio")).context("the speech is not base64")?;
+        let write = || {
+            file.parent().map(std::fs::create_dir_all).transpose()?;
+            std::fs::write(file, wav::write(&samples))
+        };
+        write().with_context(|| format!("cannot write {}", file.display()))?;
+        Ok(Some(file.to_owned()))
+    }
+
+    fn lines(&self, saved: Option<&Path>) -> Vec<String> {
         let text = |name: &str| self.result[name].as_str().unwrap_or_default();
         let speech_ms = text("tts_audio").len() / 4 * 3 / BYTES_PER_MS;
+        let saved = saved.map(|file| format!(", saved as {}", file.display())).unwrap_or_default();
         let mut lines = vec![
             format!("recognised  {}", text("text_asr")),
             format!("translated  {}", text("text_translated")),
             format!(
-                "spoken      {:.1} s of speech, {}",
+                "spoken      {:.1} s of speech, {}{saved}",
                 speech_ms as f64 / 1e3,
                 text("tts_format")
             ),
@@ -186,7 +220,7 @@ mod tests {
             "tts_audio": "A".repeat(64_000 * 4 / 3),
             "service_timings": {"asr_ms": 120.4, "nmt_ms": 2, "total_ms": 130}});
         let told = Told { result, took: Duration::from_millis(150) };
-        let lines = told.lines();
+        let lines = told.lines(None);
         assert_eq!(lines[0], "recognised  hello");
         assert_eq!(lines[1], "translated  hola");
         assert!(lines[2].starts_with("spoken      2.0 s of speech"), "{lines:?}");
@@ -194,5 +228,23 @@ mod tests {
             lines[3].contains("150 ms") && lines[3].ends_with("(recognition 120, translation 2)")
         );
         assert_eq!(stages(&Value::Null), "");
+    }
+
+    #[test]
+    fn the_spoken_translation_is_saved_and_its_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("new").join("translation-1.wav");
+        let samples: Vec<u8> = (0..64).collect();
+        let told = |format: &str| Told {
+            result: json!({"tts_format": format, "tts_audio": STANDARD.encode(&samples)}),
+            took: Duration::ZERO,
+        };
+        let saved = told("pcm16").save(&file).unwrap();
+        assert_eq!(saved.as_deref(), Some(&*file));
+        assert_eq!(wav::read_file(&file).unwrap(), samples);
+        let line = &told("pcm16").lines(saved.as_deref())[2];
+        assert!(line.ends_with(&format!(", saved as {}", file.display())), "{line}");
+        assert_eq!(told("opus").save(&folder.path().join("other.wav")).unwrap(), None);
+        assert!(!folder.path().join("other.wav").exists());
     }
 }

@@ -26,7 +26,7 @@ fn a_usual_terminal_shows_the_overview() {
         [
             "Lingua Scheduler  http://127.0.0.1:5010                           ● Live 1 s ago",
             "✕ 12 jobs for en → zh wait and no slot is free.",
-            "  1 instance · 6 nodes ready · 38 people speaking · 12.4 jobs a second",
+            "  1 instance · 6 nodes ready · 38 people connected · 12.4 jobs a second",
             " 1 Overview  2 Pairs  3 Nodes  4 Sessions  5 Instances",
             "! 1 node failed too often.",
             "Jobs a second     12.4 5 open              ████████",
@@ -55,7 +55,7 @@ fn a_narrow_one_stays_usable() {
     );
     state.view = View::Nodes;
     let (lines, _) = drawn(&state, 40, 16);
-    assert!(lines.iter().any(|line| line == "gpu-3  ▲ unwell   0/8  open"), "{lines:#?}");
+    assert!(lines.iter().any(|line| line == "gpu-3  ▲ degraded   0/8  open"), "{lines:#?}");
     // Nothing breaks where there is hardly any room.
     for (width, height) in [(1, 1), (3, 2), (10, 3), (20, 5)] {
         for view in View::ALL {

@@ -17,7 +17,7 @@ const KEYS: [(&str, &str); 10] = [
     ("space, PgDn", "a page down"),
     ("b, PgUp", "a page up"),
     ("g G", "to the beginning, to the end"),
-    ("s r", "sort by something else, turn round"),
+    ("s r", "sort by the next column, reverse the order"),
     ("?", "this help; again, or esc: back"),
     ("q, Ctrl-C", "end"),
 ];
@@ -33,13 +33,13 @@ fn mark(severity: Severity) -> (&'static str, Tone) {
 /// The gravest finding, or that all is well.
 fn sentence(state: &State) -> (&'static str, Tone, String) {
     let Some(stats) = &state.stats else {
-        return ("…", Tone::Soft, "Figures are on their way…".to_owned());
+        return ("…", Tone::Soft, "Waiting for the first figures…".to_owned());
     };
     let (sign, tone) = mark(stats.health);
     match stats.findings.iter().find(|finding| finding.severity != Severity::Ok) {
         Some(first) => (sign, tone, arrow(&tame(&first.text))),
         None if stats.snapshot.is_some() => (sign, tone, "All well.".to_owned()),
-        None => ("…", Tone::Soft, "Figures are on their way…".to_owned()),
+        None => ("…", Tone::Soft, "Waiting for the first figures…".to_owned()),
     }
 }
 
@@ -49,7 +49,7 @@ fn summary(snapshot: &Snapshot) -> String {
         "{} · {} · {} · {} jobs a second",
         plural(instances, "{n} instance", "{n} instances"),
         plural(snapshot.nodes.ready, "{n} node ready", "{n} nodes ready"),
-        plural(snapshot.work.connected, "{n} person speaking", "{n} people speaking"),
+        plural(snapshot.work.connected, "{n} person connected", "{n} people connected"),
         number(snapshot.work.ended_per_s),
     )
 }
@@ -189,7 +189,7 @@ pub(crate) fn foot(state: &State, more: usize, width: usize, palette: Palette) -
         parts.insert(0, format!("↓ {more} more"));
     }
     if let Some(order) = orders.get(look.order) {
-        let turned = if look.backwards { ", turned round" } else { "" };
+        let turned = if look.backwards { ", reversed" } else { "" };
         parts.push(format!("s sort: {order}{turned}"));
     }
     if let Some(stats) = &state.stats {

@@ -1,4 +1,4 @@
-//! The instances: what each has, and what it does for all.
+//! The instances: what each has, and which tasks it leads.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ use super::super::words::{ago, count, span, tame, task};
 use super::table::{Row, numbers, table, words};
 use super::{Palette, Tone, cut};
 
-/// Words that wait in an inbox; more are a finding.
+/// Messages that wait in an inbox; more are a finding.
 const DEEP: u64 = 2_000;
 
 pub(super) fn lines(
@@ -35,11 +35,11 @@ pub(super) fn lines(
         words("State", 0),
         numbers("Nodes", 2),
         numbers("Sessions", 1),
-        numbers("Jobs", 3),
-        numbers("Waiting", 4),
+        numbers("Open jobs", 3),
+        numbers("Queued", 4),
         numbers("Inbox", 1),
         numbers("Running for", 6),
-        numbers("Last heard", 5),
+        numbers("Last seen", 5),
         words("Version", 7),
         words("Address", 8),
     ];
@@ -52,7 +52,7 @@ pub(super) fn lines(
         };
         let this = if one.id == answering { " (this one)" } else { "" };
         let tasks: Vec<&str> = one.leads.iter().map(|name| task(name)).collect();
-        let does = format!("does for all: {}", tame(&tasks.join(", ")));
+        let does = format!("leader of: {}", tame(&tasks.join(", ")));
         let cells = vec![
             (format!("{}{this}", tame(&one.id)), Tone::Plain),
             (state.to_owned(), tone),
@@ -72,10 +72,8 @@ pub(super) fn lines(
     let rows: Vec<Row> = shown.iter().map(row).collect();
     let mut lines = table(&columns, &rows, width, palette);
     let seconds = span(snapshot.interval_ms as f64);
-    let note = format!(
-        "Figures of all instances, every {seconds}, put together by {}.",
-        tame(&snapshot.leader)
-    );
+    let note =
+        format!("Figures of all instances, updated every {seconds} by {}.", tame(&snapshot.leader));
     lines.push(palette.line(cut(&note, width), Tone::Soft));
     lines
 }

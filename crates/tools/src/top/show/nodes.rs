@@ -45,7 +45,7 @@ pub(super) fn lines(state: &State, width: usize, palette: Palette) -> Vec<Line<'
         numbers("Job takes", 2),
         numbers("Done", 3),
         numbers("Failed", 3),
-        column("On", 4),
+        column("Instance", 4),
         column("Languages", 5),
     ];
     let rows: Vec<Row> = shown.into_iter().map(row).collect();

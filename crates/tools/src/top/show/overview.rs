@@ -86,7 +86,7 @@ fn figures(
         ("Slots in use", count(nodes.used), format!("of {}", count(nodes.slots)), &|point| {
             point.used as f64
         }),
-        ("Jobs in line", count(work.waiting), String::new(), &|point| point.waiting as f64),
+        ("Queued jobs", count(work.waiting), String::new(), &|point| point.waiting as f64),
         (
             "Sessions",
             count(work.sessions),

@@ -48,7 +48,7 @@ pub(super) fn lines(
     match View::Pairs.orders()[look.order] {
         "name" => {}
         "free slots" => pairs.sort_by_key(|pair| pair.free),
-        "waiting" => pairs.sort_by_key(|pair| Reverse(pair.waiting)),
+        "queued" => pairs.sort_by_key(|pair| Reverse(pair.waiting)),
         _ => pairs.sort_by_key(|pair| Reverse((weight(pair), pair.waiting))),
     }
     if look.backwards {
@@ -78,7 +78,7 @@ pub(super) fn troubled(
         scarce => {
             lines.extend(list(&pairs[..scarce.min(most)], width, palette));
             let scarce = count(scarce as u64);
-            let said = format!("{scarce} of {all} pairs have few free slots or none");
+            let said = format!("{scarce} of {all} pairs have few or no free slots");
             lines.push(palette.line(cut(&said, width), Tone::Soft));
         }
     }
@@ -91,10 +91,10 @@ fn list(pairs: &[&Pair], width: usize, palette: Palette) -> Vec<Line<'static>> {
         words("Supply", 0),
         numbers("Free", 0),
         numbers("Slots", 2),
-        numbers("Waiting", 0),
+        numbers("Queued", 0),
         numbers("Ready", 3),
         numbers("Nodes", 1),
-        numbers("Speaking", 4),
+        numbers("Sessions", 4),
     ];
     let row = |pair: &&Pair| {
         let tone = tone(pair.supply);
@@ -114,7 +114,7 @@ fn list(pairs: &[&Pair], width: usize, palette: Palette) -> Vec<Line<'static>> {
     table(&columns, &rows, width, palette)
 }
 
-/// Rows are spoken, columns are heard. Nothing where there is no room for all of it: the list has
+/// Rows are source languages, columns target languages. Empty if the terminal is too narrow: the list has
 /// everything.
 fn matrix(snapshot: &Snapshot, width: usize, palette: Palette) -> Vec<Line<'static>> {
     let sources: BTreeSet<&str> = snapshot.pairs.iter().map(|pair| pair.src.as_str()).collect();
@@ -143,7 +143,8 @@ fn matrix(snapshot: &Snapshot, width: usize, palette: Palette) -> Vec<Line<'stat
         }
         lines.push(Line::from(spans));
     }
-    let note = "Rows are spoken, columns are heard. Free slots of all, +n: so many wait.";
+    let note =
+        "Rows: source language. Columns: target language. Free / all slots, +n: queued jobs.";
     lines.push(palette.line(cut(note, width), Tone::Soft));
     lines.push(Line::default());
     lines

@@ -26,7 +26,7 @@ pub(super) fn lines(state: &State, width: usize, palette: Palette) -> Vec<Line<'
         lines.push(palette.line(cut(&said, width), Tone::Tight));
     }
     if sessions.sessions.is_empty() {
-        lines.push(palette.line("Nobody speaks at the moment.", Tone::Soft));
+        lines.push(palette.line("No session is open.", Tone::Soft));
         return lines;
     }
     let mut shown: Vec<&Session> = sessions.sessions.iter().collect();
@@ -52,7 +52,7 @@ pub(super) fn lines(state: &State, width: usize, palette: Palette) -> Vec<Line<'
     let row = |one: &&Session| {
         let (client, tone) = match one.connected {
             true => ("● connected", Tone::Fine),
-            false => ("◐ away for a moment", Tone::Full),
+            false => ("◐ disconnected, may resume", Tone::Full),
         };
         Row::from(vec![
             (tame(&one.session_id), Tone::Plain),

@@ -14,7 +14,7 @@ fn plain_text_has_all_essentials() {
     let text = plain(&full(NOW));
     for wanted in [
         "✕ 12 jobs for en → zh wait and no slot is free.\n",
-        "1 instance · 6 nodes ready · 38 people speaking · 12.4 jobs a second\n",
+        "1 instance · 6 nodes ready · 38 people connected · 12.4 jobs a second\n",
         "! 1 node failed too often.\n",
         "Jobs a second     12.4 5 open              ████████\n",
         "Succeeded       96.7 % in the last minute",
@@ -24,17 +24,17 @@ fn plain_text_has_all_essentials() {
         "ok                                 480  ██",
         "JOB_TIMEOUT                         16  ██\n",
         "3 s ago  JOB_TIMEOUT  en → zh    gpu-3",
-        "en → zh  ▲ jobs wait        0      8       12",
-        "ko → zh  ∅ nobody ready",
-        "gpu-1  ● ready    3/8  closed      412 ms  1,234       5  eu-1  en zh\n",
-        "gpu-3  ▲ unwell   0/8  open",
-        "  └ it failed too often and is left alone for 900 ms more\n",
+        "en → zh  ▲ jobs queued       0      8      12",
+        "ko → zh  ∅ no node ready",
+        "gpu-1  ● ready      3/8  closed      412 ms  1,234       5  eu-1      en zh\n",
+        "gpu-3  ▲ degraded   0/8  open",
+        "  └ it failed too often and gets no jobs for 1 s\n",
         "! Instance eu-3 did not answer: its sessions are not shown.\n",
-        "s-2      en → zh    ◐ away for a moment  eu-2",
+        "s-2      en → zh    ◐ disconnected, may resume  eu-2",
         "2 of 1,234 shown\n",
-        "eu-1 (this one)  ● running      7        20     5       12  2,345",
+        "eu-1 (this one)  ● running      7        20          5      12  2,345",
         "eu-2             ○ missing",
-        "  └ does for all: deadlines, figures\n",
+        "  └ leader of: deadlines, snapshot\n",
     ] {
         assert!(text.contains(wanted), "no {wanted:?} in\n{text}");
     }
@@ -59,7 +59,7 @@ fn the_matrix_is_there_where_it_fits_and_the_list_always() {
     assert_eq!(starved.style.fg, Some(Color::LightRed));
     let narrow = text(&view(&state, View::Pairs, 36, palette));
     assert!(narrow[0].starts_with("Pair"), "{}", narrow[0]);
-    assert!(narrow[1].starts_with("en → zh  ▲ jobs wait"), "trouble first: {}", narrow[1]);
+    assert!(narrow[1].starts_with("en → zh  ▲ jobs queued"), "trouble first: {}", narrow[1]);
     assert!(narrow[1].ends_with(" 12"), "{}", narrow[1]);
 }
 
@@ -114,7 +114,10 @@ fn lists_are_sorted_as_asked() {
 fn nothing_has_a_word_too() {
     let palette = Palette { colours: false };
     let mut state = State::new("http://h");
-    assert_eq!(text(&view(&state, View::Overview, 80, palette)), ["Figures are on their way…"]);
+    assert_eq!(
+        text(&view(&state, View::Overview, 80, palette)),
+        ["Waiting for the first figures…"]
+    );
     let mut none = stats(NOW, "b");
     none.findings.clear();
     none.health = lingua_engine::snapshot::view::Severity::Ok;
@@ -132,7 +135,7 @@ fn nothing_has_a_word_too() {
         "No job has failed lately.\n",
         "No node serves any pair yet.\n",
         "No node is connected. Start one: lingua node --count 3\n",
-        "Nobody speaks at the moment.\n",
+        "No session is open.\n",
     ] {
         assert!(text.contains(wanted), "no {wanted:?} in\n{text}");
     }

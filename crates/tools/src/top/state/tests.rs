@@ -7,6 +7,8 @@ use lingua_engine::snapshot::view::{
 use super::super::news::{Abilities, Node, Session, Slots};
 use super::*;
 
+const STARVED: &str = "12 jobs for en->zh wait and no slot is free.";
+
 /// One that has something of everything.
 pub(crate) fn stats(at_ms: u64, boot: &str) -> Stats {
     let pair = |src: &str, tgt: &str, free, waiting, supply| Pair {
@@ -41,10 +43,10 @@ pub(crate) fn stats(at_ms: u64, boot: &str) -> Stats {
         code: code.into(),
         severity,
         subject: None,
+        nodes: Vec::new(),
         count: None,
         text: text.into(),
     };
-    let starved = "12 jobs for en->zh wait and no slot is free.";
     let ended = BTreeMap::from([("ok".to_owned(), 60), ("JOB_TIMEOUT".to_owned(), 2)]);
     Stats {
         now_ms: at_ms,
@@ -54,7 +56,7 @@ pub(crate) fn stats(at_ms: u64, boot: &str) -> Stats {
         stale: false,
         health: Severity::Critical,
         findings: vec![
-            finding("pair_starved", Severity::Critical, starved),
+            finding("pair_starved", Severity::Critical, STARVED),
             finding("breaker_open", Severity::Warning, "1 node failed too often."),
         ],
         snapshot: Some(Snapshot {
@@ -119,7 +121,7 @@ pub(crate) fn full(now_ms: u64) -> State {
     let nodes = vec![
         node("gpu-1", "ready", 3, &[]),
         node("gpu-2", "ready", 8, &["all its open slots are taken"]),
-        node("gpu-3", "degraded", 0, &["it failed too often and is left alone for 900 ms more"]),
+        node("gpu-3", "degraded", 0, &["it failed too often and gets no jobs for 1 s"]),
     ];
     state.hear(now_ms, News::Nodes(Ok(Nodes { nodes, total: 7 })));
     let session = |id: &str, instance: &str, connected| Session {

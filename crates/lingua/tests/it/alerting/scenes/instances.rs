@@ -1,6 +1,5 @@
 //! Faults of instances, of what is between them, and of their store.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -10,9 +9,9 @@ use lingua_core::node::{Declaration, Health, NodeProfile};
 use lingua_engine::cluster::presence;
 use lingua_lab::{FaultProxy, RedisServer};
 use lingua_store::bus::{Envelope, INBOX_CAPACITY, Posting};
+use lingua_store::leaders::Task;
 use lingua_store::memory::MemoryStore;
 use lingua_store::nodes::{Claim, Registration, Vitals};
-use lingua_store::owners::Task;
 use lingua_store::{Clock, Instance, redis};
 
 use super::people::speaker;
@@ -171,10 +170,10 @@ pub async fn a_far_version_joins(mut stage: Stage) {
     let app = TestApp::start(On::Memory, settings()).await;
     let _node = node(app.address, "n", 5).await;
     stage.is_healthy(&[app.address]).await;
-    let bus = &app.engine.store().bus;
-    bus.announce(&other(), "127.0.0.1:9#wire=5-6", LONG).await.unwrap();
+    let presence = &app.engine.store().presence;
+    presence.announce(&other(), "127.0.0.1:9#wire=5-6", LONG).await.unwrap();
     stage.until(Act::Healed).await;
-    bus.withdraw(&other()).await.unwrap();
+    presence.withdraw(&other()).await.unwrap();
     stage.until(Act::Over).await;
     app.finish().await;
 }
@@ -186,7 +185,7 @@ pub async fn an_inbox_is_full(mut stage: Stage) {
     let _node = node(app.address, "here", 5).await;
     stage.is_healthy(&[app.address]).await;
     let said = presence::signed(&secret(), &other(), "http://127.0.0.1:9".to_owned());
-    store.bus.announce(&other(), &said, LONG).await.unwrap();
+    store.presence.announce(&other(), &said, LONG).await.unwrap();
     assert!(wait_until(PATIENCE, || app.engine.peers().len() == 1).await, "nobody met");
     let far: NodeId = "far".parse().unwrap();
     store.nodes.put(&far, &registration()).await.unwrap();
@@ -200,23 +199,15 @@ pub async fn an_inbox_is_full(mut stage: Stage) {
     }
     let some_to_it = one_in(25, |job| job.prefer("far"));
     stage.work(Act::Ill, &app, 10, some_to_it).await;
-    store.bus.withdraw(&other()).await.unwrap();
+    store.presence.withdraw(&other()).await.unwrap();
     stage.until(Act::Over).await;
     app.abandon();
 }
 
 fn registration() -> Registration {
     let languages = LangSet::new(["en".parse().unwrap(), "zh".parse().unwrap()]).unwrap();
-    let declaration = Declaration {
-        semantic: languages,
-        asr: None,
-        nmt: None,
-        tts: None,
-        services: BTreeMap::new(),
-        max_slots: 64,
-        tenants: None,
-        private: true,
-    };
+    let declaration =
+        Declaration { semantic: languages, max_slots: 64, private: true, ..Declaration::default() };
     Registration {
         claim: Claim::Newest,
         owner: other(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lingua_lab::speaker::{Script, Sentences};
 use lingua_lab::{AutoSpeaker, Behaviour, FakeNode, Speaker, SpeakerOptions};
 
-use crate::alerting::line::{FallingLine, opening};
+use crate::alerting::line::{FailingConnection, opening};
 use crate::alerting::stage::{Act, Stage, lenient, node, one_in, options, plain, settings};
 use crate::app::{On, TestApp};
 
@@ -42,7 +42,7 @@ pub async fn a_session_falls_over(mut stage: Stage) {
     let app = TestApp::start(On::Memory, settings()).await;
     let _node = node(app.address, "n", 5).await;
     stage.is_healthy(&[app.address]).await;
-    app.engine.sessions.open(opening(), FallingLine::new()).await.unwrap();
+    app.engine.sessions.open(opening(), FailingConnection::new()).await.unwrap();
     stage.until(Act::Over).await;
     app.finish().await;
 }

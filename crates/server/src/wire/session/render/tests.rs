@@ -1,9 +1,11 @@
 use bytes::Bytes;
-use lingua_core::SessionId;
 use lingua_core::outcome::{Code, MissingReason};
+use lingua_core::{Lang, SessionId};
 use lingua_engine::job::Refusal;
-use lingua_engine::sessions::words::{Action, Detail};
+use lingua_engine::sessions::outbound::{Action, Detail, Direction};
 use serde_json::{Value, json};
+
+use lingua_protocol::node::message::read_message;
 
 use super::*;
 
@@ -17,8 +19,13 @@ const DOOR: Renderer<'_> = Renderer {
     heartbeat_interval_ms: 30_000,
 };
 
+fn en_to_zh() -> Direction {
+    Direction::FromTo(Lang::new("en").unwrap(), Lang::new("zh").unwrap())
+}
+
 fn utterance() -> About<'static> {
-    About { utterance_index: 4, job: Some(JOB.parse().unwrap()), trace_id: "t\"1" }
+    let job = Some(JOB.parse().unwrap());
+    About { utterance_index: 4, job, trace_id: "t\"1", direction: en_to_zh() }
 }
 
 fn rendered_by(door: &Renderer<'_>, word: &ToClient<'_>) -> Value {
@@ -34,7 +41,7 @@ fn rendered(word: &ToClient<'_>) -> Value {
 
 /// A result whose node said this.
 fn result_text(body: &str) -> Value {
-    let body = Bytes::copy_from_slice(body.as_bytes());
+    let body = read_message(Bytes::copy_from_slice(body.as_bytes()));
     rendered(&ToClient::Result {
         about: utterance(),
         turn: "turn",
@@ -51,7 +58,8 @@ fn result(body: &Value) -> Value {
 /// What every result has, with these fields instead.
 fn wanted(more: &Value) -> Value {
     let mut wanted = json!({ "type": "translation_result", "session_id": "s-1",
-        "utterance_index": 4, "job_id": JOB, "trace_id": "t\"1", "group_id": "turn",
+        "utterance_index": 4, "src_lang": "en", "tgt_lang": "zh", "job_id": JOB,
+        "trace_id": "t\"1", "group_id": "turn",
         "part_index": 2, "scheduler_sent_at_ms": DOOR.now_ms, "text_asr": "",
         "text_translated": "", "tts_audio": "", "tts_format": "" });
     wanted.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -66,6 +74,7 @@ fn an_existing_client_is_told_what_it_knows_and_little_more() {
         resume_token: None,
         recovered: None,
         next_index: 0,
+        targets: Vec::new(),
     };
     let message = rendered(&ToClient::Opened(&opened));
     assert_eq!(
@@ -79,9 +88,13 @@ fn an_existing_client_is_told_what_it_knows_and_little_more() {
     opened.resume_token = Some("r".into());
     opened.recovered = Some(false);
     opened.next_index = 9;
+    opened.targets = vec!["zh".into(), "de".into()];
     let door = Renderer { codec: Codec::Pcm16, binary: true, session_id: "", ..DOOR };
     let message = rendered_by(&door, &ToClient::Opened(&opened));
-    assert_eq!(message["session_id"], "s-1");
+    assert_eq!(
+        (&message["session_id"], &message["targets"]),
+        (&"s-1".into(), &json!(["zh", "de"]))
+    );
     assert_eq!(
         (&message["use_binary_frame"], &message["negotiated_codec"]),
         (&true.into(), &"pcm16".into())
@@ -139,27 +152,6 @@ fn short_words_are_as_the_protocol_has_them() {
             json!({ "type": "finalized", "session_id": "s-1", "utterance_index": null }),
         ),
         (
-            ToClient::Missing {
-                utterance_index: 2,
-                reason: MissingReason::GapTimeout,
-                trace_id: Some("t"),
-                audio_ack: Some(7),
-            },
-            json!({ "type": "missing_result", "session_id": "s-1", "utterance_index": 2,
-                "reason": "gap_timeout", "created_at_ms": DOOR.now_ms, "trace_id": "t",
-                "audio_ack": 7 }),
-        ),
-        (
-            ToClient::Missing {
-                utterance_index: 2,
-                reason: MissingReason::SilenceDetected,
-                trace_id: None,
-                audio_ack: None,
-            },
-            json!({ "type": "missing_result", "session_id": "s-1", "utterance_index": 2,
-                "reason": "silence_detected", "created_at_ms": DOOR.now_ms }),
-        ),
-        (
             ToClient::AudioAck { seq: u32::MAX },
             json!({ "type": "audio_ack", "session_id": "s-1", "seq": u32::MAX }),
         ),
@@ -205,22 +197,56 @@ fn short_words_are_as_the_protocol_has_them() {
 }
 
 #[test]
+fn a_missing_result_says_why_and_in_which_language() {
+    for (word, wanted) in [
+        (
+            ToClient::Missing {
+                utterance_index: 2,
+                direction: en_to_zh(),
+                reason: MissingReason::GapTimeout,
+                trace_id: Some("t"),
+                audio_ack: Some(7),
+            },
+            json!({ "type": "missing_result", "session_id": "s-1", "utterance_index": 2,
+                "src_lang": "en", "tgt_lang": "zh", "reason": "gap_timeout",
+                "created_at_ms": DOOR.now_ms, "trace_id": "t", "audio_ack": 7 }),
+        ),
+        (
+            ToClient::Missing {
+                utterance_index: 2,
+                direction: Direction::Unknown,
+                reason: MissingReason::SilenceDetected,
+                trace_id: None,
+                audio_ack: None,
+            },
+            json!({ "type": "missing_result", "session_id": "s-1", "utterance_index": 2,
+                "reason": "silence_detected", "created_at_ms": DOOR.now_ms }),
+        ),
+    ] {
+        assert_eq!(rendered(&word), wanted);
+    }
+}
+
+#[test]
 fn an_event_says_which_step_and_how_it_went() {
     let event = |step, about, error| {
         rendered(&ToClient::Event { step, about, elapsed_ms: Some(12), error })
     };
     assert_eq!(
         event(Step::Dispatched, utterance(), None),
-        json!({ "type": "ui_event", "session_id": "s-1", "utterance_index": 4, "job_id": JOB,
-            "trace_id": "t\"1", "event": "DISPATCHED", "elapsed_ms": 12, "status": "ok" })
+        json!({ "type": "ui_event", "session_id": "s-1", "utterance_index": 4, "src_lang": "en",
+            "tgt_lang": "zh", "job_id": JOB, "trace_id": "t\"1", "event": "DISPATCHED", "elapsed_ms": 12, "status": "ok" })
     );
     assert_eq!(
         event(Step::Error, utterance(), Some(("JOB_TIMEOUT", "try \"again\""))),
-        json!({ "type": "ui_event", "session_id": "s-1", "utterance_index": 4, "job_id": JOB,
-            "trace_id": "t\"1", "event": "ERROR", "elapsed_ms": 12, "status": "error",
+        json!({ "type": "ui_event", "session_id": "s-1", "utterance_index": 4, "src_lang": "en",
+            "tgt_lang": "zh", "job_id": JOB, "trace_id": "t\"1", "event": "ERROR", "elapsed_ms": 12, "status": "error",
             "error_code": "JOB_TIMEOUT", "hint": "try \"again\"" })
     );
-    let early = About { job: None, ..utterance() };
+    let direction = Direction::From(Lang::new("en").unwrap());
+    let early = About { job: None, direction, ..utterance() };
+    let started = event(Step::InputStarted, early, None);
+    assert_eq!((&started["src_lang"], started.get("tgt_lang")), (&"en".into(), None));
     assert_eq!(event(Step::InputStarted, early, None)["job_id"], "");
     assert_eq!(event(Step::Error, early, None)["status"], "error");
 }
@@ -228,19 +254,22 @@ fn an_event_says_which_step_and_how_it_went() {
 #[test]
 fn a_partial_is_what_a_node_has_recognised() {
     let partial = |body: Value| {
-        let body = Bytes::from(body.to_string());
+        let body = read_message(Bytes::from(body.to_string()));
         let mut out = String::new();
         let word = ToClient::Partial { about: utterance(), body: &body };
         render(&word, &DOOR, &mut out).then(|| serde_json::from_str::<Value>(&out).unwrap())
     };
     let wanted = json!({ "type": "asr_partial", "session_id": "s-1", "utterance_index": 4,
-        "job_id": JOB, "trace_id": "t\"1", "text": "h\"é\n", "is_final": true });
+        "src_lang": "en", "tgt_lang": "zh", "job_id": JOB, "trace_id": "t\"1",
+        "text": "h\"é\n", "is_final": true });
     let node = json!({ "type": "asr_partial", "job_id": JOB, "node_id": "n", "session_id": "alias",
         "utterance_index": 9, "text": "h\"é\n", "is_final": true, "trace_id": "theirs" });
     assert_eq!(partial(node).unwrap(), wanted);
     let progress = json!({ "type": "job_progress", "stage": "asr", "text": "x", "is_final": "?" });
     assert_eq!(partial(progress).unwrap()["is_final"], false);
     for nothing in [
+        json!({ "type": "job_progress", "stage": "nmt", "text": "a translation" }),
+        json!({ "type": "job_progress", "text": "of what nobody knows" }),
         json!({ "type": "job_progress", "stage": "tts", "tts_chunk": "AAEC" }),
         json!({ "type": "asr_partial", "text": null }),
         json!({ "type": "asr_partial", "text": 5 }),
@@ -249,7 +278,7 @@ fn a_partial_is_what_a_node_has_recognised() {
         assert_eq!(partial(nothing), None);
     }
     let mut out = "before".to_owned();
-    let body = Bytes::from_static(b"{}");
+    let body = read_message(Bytes::from_static(b"{}"));
     assert!(!render(&ToClient::Partial { about: utterance(), body: &body }, &DOOR, &mut out));
     assert_eq!(out, "before", "nothing is written");
 }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use lingua_engine::sessions::words::Supports;
+use lingua_engine::sessions::inbound::Supports;
 
 use super::*;
 
@@ -25,17 +25,21 @@ fn an_existing_client_has_the_defaults() {
     assert_eq!(opening.supports, Supports { events: true, existing: true, ..Supports::default() });
     assert!(opening.resume.is_none() && opening.trace_id.is_none());
     assert!(opening.pause.is_none() && opening.max_utterance.is_none());
-    let manner = &opening.manner;
-    assert_eq!(manner.route.to_string(), "en->zh");
-    assert_eq!((manner.audio_format, manner.sample_rate), ("opus", 16_000));
-    assert_eq!(manner.pipeline.get(), whole_steps(true));
-    assert!(manner.speech && manner.enable_streaming_asr);
-    assert!(manner.features.is_none() && manner.mode.is_none() && manner.auto_langs.is_none());
+    let options = &opening.options;
+    assert_eq!(options.routes.first().to_string(), "en->zh");
+    assert_eq!((options.audio_format, options.sample_rate), ("opus", 16_000));
+    assert_eq!(options.job.pipeline.as_ref().unwrap().get(), whole_steps(true));
+    assert!(options.speech && options.job.enable_streaming_asr.is_on());
+    assert!(
+        options.job.features.is_none()
+            && options.job.mode.is_none()
+            && options.job.auto_langs.is_none()
+    );
 }
 
 #[test]
 fn partials_are_wanted_unless_a_client_says_otherwise_or_lists_what_it_supports() {
-    let wanted = |more| init(more).opening.manner.enable_streaming_asr;
+    let wanted = |more| init(more).opening.options.job.enable_streaming_asr.is_on();
     assert!(wanted(json!({})));
     assert!(!wanted(json!({ "enable_streaming_asr": false })));
     assert!(!wanted(json!({ "supports": [] })));
@@ -59,14 +63,30 @@ fn a_new_client_says_everything_there_is() {
     assert_eq!((resume.token.as_str(), resume.last_index), ("r", Some(9)));
     assert_eq!(opening.pause, Some(Duration::from_millis(2_000)));
     assert_eq!(opening.max_utterance, Some(Duration::from_millis(8_000)));
-    let manner = &opening.manner;
-    assert_eq!(manner.route.to_string(), "en<->zh-CN");
-    assert_eq!(manner.mode.as_deref(), Some("two_way_auto"));
-    assert_eq!(manner.features.as_ref().unwrap().get(), r#"{"x":{"y":[1]}}"#);
-    assert_eq!(manner.auto_langs.as_ref().unwrap().get(), r#"["en","zh"]"#);
-    assert_eq!((manner.audio_format, manner.dialect.as_deref()), ("pcm16", Some("d")));
-    assert_eq!(manner.partial_update_interval_ms, Some(500));
-    assert!(manner.enable_streaming_asr);
+    let options = &opening.options;
+    assert_eq!(options.routes.first().to_string(), "en<->zh-CN");
+    assert_eq!(options.job.mode.as_deref(), Some("two_way_auto"));
+    assert_eq!(options.job.features.as_ref().unwrap().get(), r#"{"x":{"y":[1]}}"#);
+    assert_eq!(options.job.auto_langs.as_ref().unwrap().0.get(), r#"["en","zh"]"#);
+    assert_eq!((options.audio_format, options.job.dialect.as_deref()), ("pcm16", Some("d")));
+    assert_eq!(options.job.partial_update_interval_ms, Some(500));
+    assert!(options.job.enable_streaming_asr.is_on());
+}
+
+#[test]
+fn what_was_heard_of_each_target_is_read_by_language() {
+    let opening =
+        init(json!({ "resume_token": "r", "last_indexes": { "ZH_cn": 4, "de": 0 } })).opening;
+    let resume = opening.resume.unwrap();
+    let heard: Vec<(String, u64)> =
+        resume.last_indexes.iter().map(|(tag, index)| (tag.to_string(), *index)).collect();
+    assert_eq!(heard, [("zh-CN".to_owned(), 4), ("de".to_owned(), 0)]);
+    assert_eq!(resume.last_index, None);
+    for wrong in [json!({ "?": 1 }), json!({ "de": 1_u64 << 53 }), json!({ "de": -1 }), json!([3])]
+    {
+        let refusal = refused_init(json!({ "resume_token": "r", "last_indexes": wrong }));
+        assert!(refusal.detail.contains("last_indexes") || wrong["de"] == -1, "{refusal:?}");
+    }
 }
 
 #[test]

@@ -373,9 +373,9 @@ pub async fn rebinding_a_turn_neither_takes_nor_frees_a_slot(
     let (x, y) = (TestNode::ready(&a, 1).await?, TestNode::ready(&a, 1).await?);
     let (session, turn) = (session(), TurnId::new(chance())?);
     x.run(&a, token(), LONG).await?;
-    a.jobs.bind_turn(&session, &turn, &x.id, store.lease()).await?;
+    a.turns.bind(&session, &turn, &x.id, store.lease()).await?;
     store.lapse().await;
-    b.jobs.bind_turn(&session, &turn, &y.id, LONG).await?;
+    b.turns.bind(&session, &turn, &y.id, LONG).await?;
     assert_eq!((x.usage(&a).await?, y.usage(&a).await?), ((0, 1), (0, 0)));
     Ok(())
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use lingua_core::TurnId;
 use lingua_core::node::Health;
 use lingua_core::slots::Commit;
-use lingua_store::bus::{Announce, Envelope, Inherit, Posting};
+use lingua_store::bus::{Envelope, Inherit, Posting};
 use lingua_store::jobs::{Assignment, Create, EndedBy, Finish, NewJob};
+use lingua_store::leaders::{Lead, Task};
 use lingua_store::nodes::{BeatReply, Claim, Fenced, Put, Registration};
-use lingua_store::owners::{Lead, Task};
+use lingua_store::presence::Announce;
 use lingua_store::slots::{Refusal, Report, Reserve};
 
 use crate::suite::bus::{alive, bodies, fill, post, take};
@@ -27,9 +28,9 @@ pub async fn a_turn_has_one_binding_and_is_found_without_knowing_its_node(
         // Nodes are spread over the whole store; none of them decides where the binding is.
         for _ in 0..8 {
             let node = node_id();
-            store.jobs.bind_turn(&session, &turn, &node, LONG).await?;
-            assert_eq!(a.jobs.turn_node(&session, &turn).await?.as_ref(), Some(&node));
-            assert_eq!(b.jobs.turn_node(&session, &turn).await?.as_ref(), Some(&node));
+            store.turns.bind(&session, &turn, &node, LONG).await?;
+            assert_eq!(a.turns.node(&session, &turn).await?.as_ref(), Some(&node));
+            assert_eq!(b.turns.node(&session, &turn).await?.as_ref(), Some(&node));
         }
     }
     Ok(())
@@ -149,7 +150,7 @@ pub async fn what_a_crashed_receiver_left_is_taken_over_and_what_is_too_late_is_
     let slow = b.bus.inherit(&crashed, &heir, LONG).await?;
     assert_eq!(slow, Inherit::Alive, "slow is not dead: nothing is run twice");
     // It is gone only when its word has lapsed.
-    a.bus.announce(&crashed, "10.0.0.1:5010", store.lease()).await?;
+    a.presence.announce(&crashed, "10.0.0.1:5010", store.lease()).await?;
     store.pass(store.lease() + Duration::from_millis(5)).await;
     assert!(b.bus.orphans().await?.contains(&crashed));
     let left = b.bus.inherit(&crashed, &heir, LONG).await?;
@@ -184,11 +185,11 @@ pub async fn two_processes_of_one_name_never_share_an_inbox(
     let (a, b) = (store.backend(), store.second());
     let me = alive(&a, LONG).await?;
     let clone = reborn(&me);
-    let taken = b.bus.announce(&clone, "10.0.0.2:1", LONG).await?;
+    let taken = b.presence.announce(&clone, "10.0.0.2:1", LONG).await?;
     assert!(matches!(taken, Announce::Taken { .. }), "a clone is refused at its start: {taken:?}");
     post(&b, &me, &["old"]).await?;
-    a.bus.withdraw(&me).await?;
-    assert_eq!(b.bus.announce(&clone, "10.0.0.2:1", LONG).await?, Announce::Announced);
+    a.presence.withdraw(&me).await?;
+    assert_eq!(b.presence.announce(&clone, "10.0.0.2:1", LONG).await?, Announce::Announced);
     assert_eq!(b.bus.send(&me, &envelope("late")).await?, Posting::Gone);
     post(&a, &clone, &["new"]).await?;
     assert_eq!(bodies(&take(&b, &clone, 1).await?), ["new"], "each life has an inbox of its own");
@@ -210,12 +211,12 @@ pub async fn a_leader_that_overslept_neither_leads_nor_ends_the_next_lead(
     store.lapse().await;
     let new = lead(&b, task, &next, LONG).await?;
     assert!(new > old, "its effects carry a lower number than the next leader's");
-    a.owners.resign(task, &sleeper, old).await?;
-    a.owners.resign(task, &sleeper, new).await?;
-    let held = a.owners.lead(task, &sleeper, LONG).await?;
+    a.leaders.resign(task, &sleeper, old).await?;
+    a.leaders.resign(task, &sleeper, new).await?;
+    let held = a.leaders.lead(task, &sleeper, LONG).await?;
     assert_eq!(held, Lead::Held { by: next.clone() });
     assert_eq!(lead(&b, task, &next, LONG).await?, new);
-    b.owners.resign(task, &next, new).await?;
+    b.leaders.resign(task, &next, new).await?;
     Ok(())
 }
 

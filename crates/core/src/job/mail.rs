@@ -1,0 +1,126 @@
+//! What nodes and callers say. It counts for a current attempt alone.
+
+use std::time::Duration;
+
+use super::attempt::{Attempt, AttemptState, Commit};
+use super::event::{Effect, Effects, JobEvent};
+use super::failing::Failure;
+use super::machine::{Machine, Phase};
+use super::outcome::{Ended, NodeResult, Reject};
+use super::{JobState, JobStep};
+
+impl Machine {
+    pub(super) fn on_mail(&mut self, mail: JobEvent, out: &mut Effects) {
+        let number = match &mail {
+            JobEvent::Cancel { reason } => {
+                let ended = Ended::Cancelled((*reason).to_owned());
+                return match self.phase {
+                    Phase::Open => self.end(ended, out),
+                    _ => out.push(Effect::Ignored),
+                };
+            }
+            JobEvent::OnWire { attempt }
+            | JobEvent::NotSent { attempt }
+            | JobEvent::Ack { attempt }
+            | JobEvent::Reject { attempt, .. }
+            | JobEvent::Partial { attempt, .. }
+            | JobEvent::Result { attempt, .. }
+            | JobEvent::NodeGone { attempt }
+            | JobEvent::NodeBack { attempt }
+            | JobEvent::Dropped { attempt }
+            | JobEvent::TurnClosed { attempt } => *attempt,
+        };
+        let told = |attempt: &Attempt| attempt.is_live() && attempt.state != AttemptState::Sending;
+        match self.position(number).filter(|at| self.is_open() && told(&self.attempts[*at])) {
+            Some(at) => self.on_word(at, mail, out),
+            None => out.push(Effect::Ignored),
+        }
+    }
+
+    /// A node's word about a current attempt.
+    fn on_word(&mut self, at: usize, mail: JobEvent, out: &mut Effects) {
+        match mail {
+            JobEvent::OnWire { .. } | JobEvent::Ack { .. } => self.accepted(at, out),
+            JobEvent::Partial { attempt, body } => {
+                self.accepted(at, out);
+                out.push(Effect::Partial { attempt, body: *body });
+            }
+            JobEvent::NodeBack { .. } => {
+                if let AttemptState::Away(commit) = self.attempts[at].state {
+                    let due = self.exec_due(self.attempts[at].sent_at);
+                    self.attempts[at].state = AttemptState::Running(commit);
+                    self.attempts[at].due = due;
+                }
+            }
+            JobEvent::NodeGone { .. } => match self.attempts[at].state {
+                AttemptState::Running(commit) => {
+                    let grace = Duration::from_millis(self.policy.reconnect_grace_ms);
+                    self.attempts[at].state = AttemptState::Away(commit);
+                    self.attempts[at].due = (self.now + grace).min(self.request.deadline);
+                }
+                AttemptState::Away(_) => {}
+                _ => self.fail(at, Failure::node_gone(), out),
+            },
+            // It has it all the same: only the word that it took it was lost.
+            JobEvent::NotSent { .. } if self.attempts[at].is_accepted() => {}
+            JobEvent::NotSent { .. } => {
+                self.not_begun();
+                self.fail(at, Failure::node_gone(), out);
+            }
+            JobEvent::Dropped { .. } => self.fail(at, Failure::dropped(), out),
+            JobEvent::TurnClosed { .. } => self.answer(at, no_text(), out),
+            JobEvent::Reject { reason, .. } => self.rejected(at, *reason, out),
+            JobEvent::Result { result, .. } => match *result {
+                NodeResult::Success(body) => self.answer(at, Ended::Done(body), out),
+                NodeResult::Empty { body, reason } => {
+                    self.answer(at, Ended::Empty { body: Some(body), reason }, out);
+                }
+                NodeResult::Failure { code, message, missing_model } => {
+                    self.node_failed(at, code, &message, missing_model, out);
+                }
+            },
+            JobEvent::Cancel { .. } => unreachable!("answered before"),
+        }
+    }
+
+    /// The node has the job. Said again it changes nothing.
+    fn accepted(&mut self, at: usize, out: &mut Effects) {
+        if self.attempts[at].state != AttemptState::Sent {
+            return;
+        }
+        self.attempts[at].state = AttemptState::Running(Commit::Due);
+        self.attempts[at].due = self.exec_due(self.now);
+        if self.state == JobState::Dispatched {
+            self.step(JobStep::Ack);
+        }
+        out.push(Effect::Accepted { attempt: self.attempts[at].number });
+    }
+
+    /// No node began the last dispatch: it does not count.
+    pub(super) fn not_begun(&mut self) {
+        self.dispatches = self.dispatches.saturating_sub(1);
+        self.rejected += 1;
+    }
+
+    fn rejected(&mut self, at: usize, reason: Reject, out: &mut Effects) {
+        self.not_begun();
+        let attempt = &self.attempts[at];
+        let failure = match reason {
+            Reject::Busy => {
+                self.busy.push(attempt.node.clone());
+                Failure::busy()
+            }
+            Reject::MissingModel(model) => {
+                out.push(Effect::NoteGap { attempt: attempt.number, model });
+                Failure::missing_model()
+            }
+            Reject::Other(text) => Failure::refused(&text),
+        };
+        self.fail(at, failure, out);
+    }
+}
+
+/// The word of an older agent for a part whose speech went into a later part of its turn.
+pub(super) fn no_text() -> Ended {
+    Ended::Empty { body: None, reason: "NO_TEXT_ASSIGNED".to_owned() }
+}

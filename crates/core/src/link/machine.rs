@@ -1,0 +1,436 @@
+//! The machine of one node: `on_event(now, Event) -> Effects`.
+//!
+//! It decides everything about the node's connection and the attempts on it, and does nothing: its
+//! owner performs the effects and feeds back what comes of them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Supports;
+use super::attempt::{Attempt, Attempts};
+use super::breaker::{Breaker, BreakerPolicy, BreakerState, Fault};
+use super::event::{Effect, Effects, Event, Heartbeat, Kinds, News, Registered, ToNode};
+use super::freshness::Freshness;
+use super::overload::{Overload, OverloadPolicy};
+use super::record::RecordSync;
+use super::trust::{Arrival, SlowStart, Trust};
+use super::word::Unclaimed;
+use crate::budget::Timing;
+use crate::ids::ModelId;
+use crate::node::{Health, NodeProfile, Order};
+use crate::rate::Rate;
+use crate::time::Moment;
+
+/// A node that is back sends the results that it made while it was away: it has so long for them.
+pub const GRACE_FOR_LATE_RESULTS: Duration = Duration::from_secs(2);
+
+/// A node to which nothing could be sent is not chosen for so long.
+pub const INHIBITION: Duration = Duration::from_secs(1);
+
+/// A node that has been gone for so long is forgotten.
+pub const FORGET_AFTER: Duration = Duration::from_secs(600);
+
+/// The instance of a result's job has so long to say that it wants to hear of it.
+pub const ADOPTION: Duration = Duration::from_millis(1_500);
+
+/// Results that wait for [`ADOPTION`]; beyond it the oldest waits no longer.
+pub const MAX_UNCLAIMED: usize = 8;
+
+/// Gaps kept; further ones are the store's alone to remember.
+pub const MAX_GAPS: usize = 64;
+
+/// The bounds and spans that the machine goes by; the same for all nodes of an instance.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Spans of time.
+    pub timing: Timing,
+    /// When a failing node gets no jobs.
+    pub breaker: BreakerPolicy,
+    /// Whose slots are filled slowly.
+    pub slow_start: SlowStart,
+    /// A figure of a resource above this is too high, in per cent.
+    pub overload_above: f64,
+    /// Updates of the node's record.
+    pub updates: Rate,
+    /// Lookups of jobs that the node names and this instance does not know.
+    pub lookups: Rate,
+}
+
+/// The connection of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Line {
+    Connected { supports: Supports },
+    Disconnected { since: Moment },
+}
+
+/// What the node says about what it runs.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Reporting {
+    /// It lists what it runs in its heartbeats.
+    pub lists_running: bool,
+    /// It came from another instance, whose last jobs it may still have without a lease that lasts:
+    /// not chosen until it has said what it runs, at most so long.
+    pub unreconciled_until: Option<Moment>,
+    /// What it runs by its last report over this connection; `None` before that.
+    pub reported: Option<Vec<crate::slots::LeaseToken>>,
+}
+
+/// One node: its connection, its record, and the attempts that it has. It outlives a connection, so
+/// that a node that comes back finds its jobs.
+pub struct Machine<K: Kinds> {
+    pub(super) policy: Arc<Policy>,
+    /// The latest moment seen; time never runs backwards here.
+    pub(super) now: Moment,
+    pub(super) line: Line,
+    /// Of the latest registration.
+    pub(super) epoch: u64,
+    pub(super) profile: Arc<NodeProfile>,
+    pub(super) version: u64,
+    pub(super) declared: Health,
+    pub(super) overload: Overload,
+    pub(super) order: Order,
+    pub(super) breaker: Breaker,
+    pub(super) trust: Trust,
+    /// How it last came in; `None` if it never did.
+    pub(super) arrival: Option<Arrival>,
+    pub(super) freshness: Freshness,
+    pub(super) inhibited_until: Option<Moment>,
+    pub(super) reporting: Reporting,
+    pub(super) attempts: Attempts<K>,
+    pub(super) unclaimed: VecDeque<Unclaimed<K>>,
+    pub(super) gaps: Vec<(ModelId, Moment)>,
+    pub(super) sync: RecordSync,
+    pub(super) done: u64,
+    pub(super) failed: u64,
+    /// `done + failed` at the last heartbeat.
+    ended_at_beat: u64,
+    timer: Option<Moment>,
+}
+
+impl<K: Kinds> Machine<K> {
+    /// A node without a connection, of which nobody has heard yet.
+    pub fn new(policy: Arc<Policy>, now: Moment) -> Self {
+        let heartbeat = Duration::from_millis(policy.timing.heartbeat_ms);
+        Machine {
+            now,
+            line: Line::Disconnected { since: now },
+            epoch: 0,
+            profile: Arc::new(NodeProfile::none()),
+            version: 0,
+            declared: Health::Registering,
+            overload: Overload::default(),
+            order: Order::Serve,
+            breaker: Breaker::new(&policy.breaker),
+            trust: Trust::new(policy.slow_start, Arrival::Open),
+            arrival: None,
+            freshness: Freshness::new(heartbeat, now),
+            inhibited_until: None,
+            reporting: Reporting::default(),
+            attempts: Attempts::default(),
+            unclaimed: VecDeque::new(),
+            gaps: Vec::new(),
+            sync: RecordSync::default(),
+            done: 0,
+            failed: 0,
+            ended_at_beat: 0,
+            timer: None,
+            policy,
+        }
+    }
+
+    /// Takes note of an event and says what is to be done, in this order.
+    pub fn on_event(&mut self, now: Moment, event: Event<K>) -> Effects<K> {
+        self.now = self.now.max(now);
+        let mut out = Effects::new();
+        self.catch_up(&mut out);
+        self.handle(event, &mut out);
+        self.settle(&mut out);
+        out
+    }
+
+    fn handle(&mut self, event: Event<K>, out: &mut Effects<K>) {
+        match event {
+            Event::Registered(registered) => self.on_registered(*registered, out),
+            Event::Heartbeat { epoch, beat } => self.on_heartbeat(epoch, beat, out),
+            Event::Word { epoch, word } => self.on_word(epoch, word, out),
+            Event::AssignWanted { attempt, message } => self.on_assign(attempt, message, out),
+            Event::Adopted(attempt) => self.on_adopted(attempt, out),
+            Event::GivenUp { job, attempt, reason, slot } => {
+                self.on_given_up(job, attempt, reason, slot, out);
+            }
+            Event::Blamed { job, attempt } => self.on_blamed(&job, attempt, out),
+            Event::CancelSent { token } => self.on_cancel_sent(token, out),
+            Event::Ended { job, attempt } => drop(self.attempts.remove(&job, attempt)),
+            Event::Abandoned { job, attempt, slot } => {
+                let lease = self.running_lease();
+                self.attempts.abandon(&job, attempt, slot, lease);
+            }
+            Event::Extended { token, lease } => self.extend(token, lease),
+            Event::NotQueued { token } => self.on_not_queued(token, out),
+            Event::SendFailed { epoch, job, attempt } => {
+                self.on_send_failed(epoch, job, attempt, out);
+            }
+            Event::Faulted => self.count_fault(Fault::Job, out),
+            Event::Answered { epoch, answer } => self.on_answer(epoch, answer, out),
+            Event::StoreIsBack => self.sync.pending.put |= self.is_connected(),
+            Event::Ordered(order) => self.on_ordered(order, out),
+            Event::GapNoted { model, until } => self.on_gap(model, until, out),
+            Event::GapsClosed(models) => self.close_gaps(&models, out),
+            Event::MovedAway { epoch } => self.on_moved_away(epoch, out),
+            Event::Disconnected { epoch } => self.on_disconnected(epoch, out),
+            Event::Tick => {}
+        }
+    }
+
+    fn on_registered(&mut self, new: Registered, out: &mut Effects<K>) {
+        if new.epoch <= self.epoch {
+            return;
+        }
+        let same_connection = new.over.is_some_and(|over| over == self.epoch);
+        if self.is_connected() && !same_connection {
+            out.push(Effect::CloseOlder);
+        }
+        if same_connection {
+            self.attempts.renumber(self.epoch, new.epoch);
+        }
+        let was_known = self.epoch > 0;
+        self.trust = self.trust_of(new.arrival);
+        (self.epoch, self.arrival, self.order) = (new.epoch, Some(new.arrival), new.order);
+        (self.profile, self.version) = (new.profile, new.version);
+        (self.declared, self.overload) = (new.health, Overload::default());
+        self.line = Line::Connected { supports: new.supports };
+        self.freshness = Freshness::new(new.heartbeat, self.now);
+        self.freshness.alive(self.now);
+        self.inhibited_until = None;
+        // What it runs is heard with its first heartbeat, unless it says so at once.
+        let silent = new.moved && new.supports.any() && new.running.is_none();
+        self.reporting = Reporting {
+            lists_running: new.lists_running,
+            unreconciled_until: silent.then(|| self.now + new.heartbeat * 2),
+            reported: None,
+        };
+        self.tell_all(|| News::NodeBack, out);
+        if let Some(running) = new.running {
+            // A report that is too long is refused again with the next heartbeat, and told then.
+            let _ = self.note_running(running, out);
+        }
+        self.sync.pending.beat |= was_known;
+        self.sync.pending.renew |= was_known;
+        out.push(Effect::FleetChanged);
+    }
+
+    fn on_heartbeat(&mut self, epoch: u64, beat: Heartbeat, out: &mut Effects<K>) {
+        let Some(supports) = self.supports_of(epoch) else { return };
+        self.alive();
+        if let Some((profile, version)) = beat.profile
+            && version != self.version
+        {
+            (self.profile, self.version) = (profile, version);
+            self.sync.pending.put = true;
+        }
+        if let Some(health) = beat.health {
+            self.declared = health;
+        }
+        // An agent that reports three times less often has to report it twice: a peak of a moment
+        // would keep others before it for long.
+        let reports = if supports.any() { 1 } else { 2 };
+        let policy = OverloadPolicy { above: self.policy.overload_above, reports };
+        self.overload.report(beat.percents, policy);
+        self.reporting.lists_running |= beat.running.is_some();
+        match (beat.running, beat.running_count) {
+            (Some(running), _) => {
+                if let Err(refused) = self.note_running(running, out) {
+                    out.push(refused);
+                }
+            }
+            (None, Some(count)) => self.sync.pending.count = Some((count, self.now)),
+            (None, None) => {}
+        }
+        self.sync.pending.beat = true;
+        self.sync.pending.renew = true;
+        let ended = self.done + self.failed;
+        if ended == self.ended_at_beat {
+            out.push(Effect::Idle);
+        }
+        self.ended_at_beat = ended;
+        out.push(Effect::FleetChanged);
+    }
+
+    fn on_disconnected(&mut self, epoch: u64, out: &mut Effects<K>) {
+        if self.supports_of(epoch).is_some() {
+            self.lose_connection(out);
+            self.sync.pending.beat = true;
+        }
+    }
+
+    /// Nothing reaches the node any more.
+    pub(super) fn lose_connection(&mut self, out: &mut Effects<K>) {
+        self.line = Line::Disconnected { since: self.now };
+        self.tell_all(|| News::NodeGone, out);
+        out.push(Effect::FleetChanged);
+    }
+
+    fn on_moved_away(&mut self, epoch: u64, out: &mut Effects<K>) {
+        if epoch <= self.epoch {
+            return;
+        }
+        if self.is_connected() {
+            out.push(Effect::Send(ToNode::Superseded));
+            self.lose_connection(out);
+        }
+        self.epoch = epoch;
+        out.push(Effect::Detached(self.attempts.take()));
+    }
+
+    fn on_ordered(&mut self, order: Order, out: &mut Effects<K>) {
+        if self.order == order {
+            return;
+        }
+        self.order = order;
+        self.sync.pending.beat = true;
+        if self.is_connected() {
+            let command = if order == Order::Serve { "resume" } else { "drain" };
+            out.push(Effect::Send(ToNode::Control { command }));
+            if order == Order::Block {
+                out.push(Effect::Send(ToNode::Blocked));
+            }
+        }
+        out.push(Effect::FleetChanged);
+    }
+
+    fn on_gap(&mut self, model: ModelId, until: Moment, out: &mut Effects<K>) {
+        self.gaps.retain(|(known, _)| *known != model);
+        if self.gaps.len() < MAX_GAPS {
+            self.gaps.push((model, until));
+        }
+        out.push(Effect::FleetChanged);
+    }
+
+    fn close_gaps(&mut self, models: &[ModelId], out: &mut Effects<K>) {
+        let before = self.gaps.len();
+        self.gaps.retain(|(gap, _)| !models.contains(gap));
+        if self.gaps.len() < before {
+            out.push(Effect::FleetChanged);
+        }
+    }
+
+    /// Does what was due by now, whether or not its timer was heard.
+    fn catch_up(&mut self, out: &mut Effects<K>) {
+        let now = self.now;
+        if self.timer.is_none_or(|at| at > now) {
+            return;
+        }
+        self.timer = None;
+        let mut changed = false;
+        if self.is_connected() && self.freshness.tick(now) {
+            out.push(Effect::Overdue);
+            changed = true;
+        }
+        changed |= self.breaker.tick(now);
+        self.sync.pending.beat |= changed;
+        for until in [&mut self.inhibited_until, &mut self.reporting.unreconciled_until] {
+            changed |= until.take_if(|until| *until <= now).is_some();
+        }
+        let gaps = self.gaps.len();
+        self.gaps.retain(|(_, until)| *until > now);
+        changed |= gaps != self.gaps.len();
+        let lapsed = self.attempts.lapse(now);
+        for token in lapsed.missing {
+            self.drop_attempt(token, out);
+        }
+        let freed = !lapsed.freed.is_empty();
+        out.extend(lapsed.freed.into_iter().filter_map(|held| held.slot).map(Effect::SlotFreed));
+        if freed && self.breaker.state() == BreakerState::Probing {
+            // One slot fewer is open beside the probe's.
+            self.sync.pending.beat = true;
+            changed = true;
+        }
+        while self.unclaimed.front().is_some_and(|kept| kept.until <= now) {
+            out.extend(self.unclaimed.pop_front().map(|kept| Effect::Orphaned(kept.word)));
+        }
+        if changed {
+            out.push(Effect::FleetChanged);
+        }
+        if self.forgettable_at().is_some_and(|at| at <= now) {
+            // Said again after as long, should it be needed.
+            self.line = Line::Disconnected { since: now };
+            out.push(Effect::Forget);
+        }
+    }
+
+    /// What follows from every event: what the store is told, and the timer.
+    fn settle(&mut self, out: &mut Effects<K>) {
+        self.start_sync(out);
+        let due = self.next_due();
+        if let Some(at) = due
+            && self.timer.is_none_or(|set| at < set)
+        {
+            self.timer = Some(at);
+            out.push(Effect::SetTimer(at));
+        }
+    }
+
+    /// The earliest moment at which time alone may change something.
+    fn next_due(&self) -> Option<Moment> {
+        let fresh = if self.is_connected() { self.freshness.due() } else { None };
+        let quick = [
+            fresh,
+            self.breaker.due(),
+            self.inhibited_until,
+            self.reporting.unreconciled_until,
+            self.attempts.due(),
+            self.sync.due(),
+            self.unclaimed.front().map(|kept| kept.until),
+            self.forgettable_at(),
+        ];
+        let gaps = self.gaps.iter().map(|(_, until)| *until);
+        quick.into_iter().flatten().chain(gaps).min()
+    }
+
+    fn forgettable_at(&self) -> Option<Moment> {
+        match self.line {
+            Line::Disconnected { since } if self.attempts.is_empty() => Some(since + FORGET_AFTER),
+            Line::Disconnected { .. } | Line::Connected { .. } => None,
+        }
+    }
+
+    /// Notes a sign of life.
+    fn alive(&mut self) {
+        self.freshness.alive(self.now);
+        self.inhibited_until = None;
+    }
+
+    /// Tells everybody who waits for an attempt of the node.
+    fn tell_all(&self, news: impl Fn() -> News<K::Payload>, out: &mut Effects<K>) {
+        let wanted = self.attempts.iter().filter(|held| held.is_wanted());
+        out.extend(wanted.map(|held| tell(held, news())));
+    }
+
+    /// A job failed by the node's fault.
+    pub(super) fn count_fault(&mut self, fault: Fault, out: &mut Effects<K>) {
+        self.failed += 1;
+        if self.breaker.failure(self.now, fault, &self.policy.breaker) {
+            self.sync.pending.beat = true;
+            out.push(Effect::BreakerOpened);
+            out.push(Effect::FleetChanged);
+        }
+    }
+
+    /// A job succeeded.
+    pub(super) fn count_success(&mut self, out: &mut Effects<K>) {
+        self.done += 1;
+        let closed = self.breaker.success(&self.policy.breaker);
+        if closed && let Some(arrival) = self.arrival {
+            self.trust = Trust::new(self.policy.slow_start, arrival);
+        }
+        if self.trust.success(self.profile.max_slots) || closed {
+            self.sync.pending.beat = true;
+            out.push(Effect::FleetChanged);
+        }
+    }
+}
+
+pub(super) fn tell<K: Kinds>(held: &Attempt<K>, news: News<K::Payload>) -> Effect<K> {
+    Effect::Tell { listener: held.listener.clone(), attempt: held.token.attempt, news }
+}

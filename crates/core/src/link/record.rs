@@ -1,0 +1,318 @@
+//! Keeping the store's record of the node and its leases true.
+//!
+//! Events only note what the store is to be told. One call at a time is under way, at most so often;
+//! whatever came in between is told in one go. So a store that hangs delays no word about a job.
+
+use std::time::Duration;
+
+use super::event::{Answer, Call, Effect, Effects, Kinds, Report, ToNode};
+use super::machine::{GRACE_FOR_LATE_RESULTS, Machine};
+use super::reconcile::{Counted, Reconciled, Running, by_count};
+use crate::ids::JobId;
+use crate::rate::Gcra;
+use crate::slots::{Confirmed, LeaseToken};
+use crate::time::Moment;
+
+/// What the store is told of a node, and what is under way.
+#[derive(Default)]
+pub(super) struct RecordSync {
+    pub pending: Pending,
+    step: Step,
+    updates: Gcra,
+    lookups: Gcra,
+}
+
+/// What the store is to be told.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Pending {
+    /// The whole record, because it changed or the store may have lost it.
+    pub put: bool,
+    /// What changes from beat to beat.
+    pub beat: bool,
+    /// The node gave a sign of life: the leases of what it has go on.
+    pub renew: bool,
+    /// What the node says it runs.
+    pub report: Option<Running>,
+    /// How many jobs it runs by its own word, and when it said so.
+    pub count: Option<(u32, Moment)>,
+}
+
+/// Which call is under way.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+enum Step {
+    /// None.
+    #[default]
+    Idle,
+    /// None until then: the node's updates are over their rate.
+    Paced { until: Moment },
+    /// The record, whole or in part; the rest follows.
+    Writing(Pending),
+    /// The jobs of the report that are not known here.
+    LookingUp(Running),
+    /// What the node runs: by its own word of that moment, or by ours.
+    Confirming { running: Option<Vec<LeaseToken>>, reported_at: Option<Moment> },
+    /// The leases of what it has.
+    Renewing,
+}
+
+impl Pending {
+    fn any(&self) -> bool {
+        self.put || self.beat || self.report.is_some() || self.count.is_some()
+    }
+}
+
+impl RecordSync {
+    /// When a paced update may go on.
+    pub fn due(&self) -> Option<Moment> {
+        match self.step {
+            Step::Paced { until } => Some(until),
+            _ => None,
+        }
+    }
+}
+
+impl<K: Kinds> Machine<K> {
+    /// Takes so many lookups of unknown jobs from the node's rate, or none.
+    pub(super) fn take_lookups(&mut self, jobs: usize) -> Result<(), Duration> {
+        let cost = u32::try_from(jobs).unwrap_or(u32::MAX);
+        self.sync.lookups.take(self.policy.lookups, cost, self.now)
+    }
+
+    /// Whether the node may have one more job looked up that is not known here.
+    pub fn may_look_up(&mut self, now: Moment) -> Result<(), Duration> {
+        self.now = self.now.max(now);
+        self.take_lookups(1)
+    }
+
+    /// Notes what the node says it runs. A report with more unknown jobs than may be looked up is
+    /// refused whole: half of one would take slots from what runs.
+    pub(super) fn note_running(
+        &mut self,
+        named: Vec<(JobId, u32)>,
+        out: &mut Effects<K>,
+    ) -> Result<(), Effect<K>> {
+        let held = |job: &JobId, attempt| self.attempts.get(job, attempt);
+        let sorted = Running::sort(self.now, named, |job, attempt| {
+            held(job, attempt).map(|held| (held.token, held.is_wanted()))
+        });
+        // One that was given up while the node was away is to be stopped now.
+        for (job, attempt) in sorted.given_up {
+            self.send_cancel(job, attempt, "given_up", out);
+        }
+        let unknown = sorted.running.unknown.len();
+        if unknown > 0 {
+            let taken = self.take_lookups(unknown);
+            taken.map_err(|retry_after| Effect::ReportRefused { unknown, retry_after })?;
+        }
+        self.sync.pending.report = Some(sorted.running);
+        Ok(())
+    }
+
+    /// Tells the store what it is to be told, unless a call is under way.
+    pub(super) fn start_sync(&mut self, out: &mut Effects<K>) {
+        if matches!(self.sync.step, Step::Paced { until } if until <= self.now) {
+            self.sync.step = Step::Idle;
+        }
+        if self.sync.step != Step::Idle || !self.sync.pending.any() || self.epoch == 0 {
+            return;
+        }
+        if let Err(wait) = self.sync.updates.take(self.policy.updates, 1, self.now) {
+            let wait = wait.max(Duration::from_millis(1));
+            self.sync.step = Step::Paced { until: self.now + wait };
+            return out.push(Effect::Paced);
+        }
+        let update = std::mem::take(&mut self.sync.pending);
+        let vitals = self.vitals();
+        let call = if update.put { Call::Put(vitals) } else { Call::Beat(vitals) };
+        self.call(call, Step::Writing(update), out);
+    }
+
+    fn call(&mut self, call: Call, step: Step, out: &mut Effects<K>) {
+        self.sync.step = step;
+        out.push(Effect::Store { epoch: self.epoch, call });
+    }
+
+    pub(super) fn on_answer(&mut self, epoch: u64, answer: Answer, out: &mut Effects<K>) {
+        let step = std::mem::take(&mut self.sync.step);
+        if let Step::Paced { .. } = step {
+            // Nothing was asked.
+            self.sync.step = step;
+            return;
+        }
+        // An answer to an earlier registration says nothing about this one.
+        if epoch != self.epoch {
+            return;
+        }
+        match (step, answer) {
+            (_, Answer::Superseded) => self.superseded(out),
+            (Step::Writing(update), Answer::Kept { confirmed }) => {
+                self.written(update, !confirmed, out);
+            }
+            (Step::Writing(update), Answer::PutAgain) => {
+                self.call(Call::Put(self.vitals()), Step::Writing(update), out);
+            }
+            // Whether grants wait for a report, the next beat tells; one too many does no harm.
+            (Step::Writing(update), Answer::Stored) => self.written(update, true, out),
+            (Step::LookingUp(report), Answer::Found(found)) => self.looked_up(report, found, out),
+            (Step::Confirming { running, reported_at }, Answer::Confirmed(confirmed)) => {
+                self.confirmed(running.unwrap_or_default(), reported_at, confirmed, out);
+            }
+            (Step::Confirming { .. }, Answer::NoRecord) => self.sync.pending.put = true,
+            (Step::Renewing, Answer::Renewed(tokens)) => {
+                let lease = self.running_lease();
+                tokens.into_iter().for_each(|token| self.extend(token, lease));
+            }
+            // A store that is back is told everything anew; until then there is no hurry.
+            _ => {}
+        }
+    }
+
+    /// The record is written: what the node runs is next.
+    fn written(&mut self, update: Pending, owed: bool, out: &mut Effects<K>) {
+        out.push(Effect::FleetChanged);
+        let Pending { report, count, renew, .. } = update;
+        let counted = count.and_then(|(running, at)| self.reconcile_count(running, at, out));
+        if let Some(report) = report.or(counted) {
+            if report.unknown.is_empty() {
+                return self.confirm_report(report, out);
+            }
+            let unknown = report.unknown.clone();
+            return self.call(Call::LookUp(unknown), Step::LookingUp(report), out);
+        }
+        let says = self.reporting.lists_running && self.is_connected();
+        match (owed, says) {
+            // Its word and what it was sent since: together they are all that it can run.
+            (true, true) => self.confirm(Some(self.attempts.wanted()), None, out),
+            (true, false) => self.confirm(None, None, out),
+            (false, _) => {
+                let tokens = self.attempts.wanted();
+                if renew && !tokens.is_empty() {
+                    let lease = self.running_lease();
+                    self.call(Call::Renew { tokens, lease }, Step::Renewing, out);
+                }
+            }
+        }
+    }
+
+    /// Gives back what cannot run, as the node runs so many jobs. Returns what it runs, if that is
+    /// clear.
+    fn reconcile_count(
+        &mut self,
+        running: u32,
+        at: Moment,
+        out: &mut Effects<K>,
+    ) -> Option<Running> {
+        let timing = &self.policy.timing;
+        let crossing = Duration::from_millis(timing.send_ms + timing.ack_ms);
+        let mut held: Vec<_> = self.attempts.iter().collect();
+        held.sort_unstable_by_key(|held| held.sent_at);
+        let attempts: Vec<Counted> =
+            held.into_iter().map(|held| held.counted(at, self.epoch, crossing)).collect();
+        if !self.is_connected() {
+            return None;
+        }
+        let Reconciled { running, freed } = by_count(&attempts, running);
+        for token in freed {
+            self.release(token, out);
+        }
+        running.map(|known| Running { at, known, unknown: Vec::new() })
+    }
+
+    /// The jobs of a report that another process sent are looked up; one that nobody knows, or that
+    /// is over, the node is told to stop.
+    fn looked_up(
+        &mut self,
+        mut report: Running,
+        found: Vec<Option<LeaseToken>>,
+        out: &mut Effects<K>,
+    ) {
+        let unknown = std::mem::take(&mut report.unknown);
+        let mut found = found.into_iter();
+        for (job, attempt) in unknown {
+            match found.next().flatten() {
+                Some(token) => report.known.push(token),
+                None => self.send_cancel(job, attempt, "unknown", out),
+            }
+        }
+        self.confirm_report(report, out);
+    }
+
+    fn confirm_report(&mut self, report: Running, out: &mut Effects<K>) {
+        let Running { at, mut known, .. } = report;
+        // On a slow day the store is told late. What the node did not know of when it reported is no
+        // reason to take the slot of what it accepted since.
+        let newer = self.attempts.iter().filter(|held| {
+            held.is_wanted() && held.is_newer_than(at, self.epoch) && !known.contains(&held.token)
+        });
+        let newer: Vec<LeaseToken> = newer.map(|held| held.token).collect();
+        known.extend(newer);
+        self.confirm(Some(known), Some(at), out);
+    }
+
+    fn confirm(
+        &mut self,
+        running: Option<Vec<LeaseToken>>,
+        reported_at: Option<Moment>,
+        out: &mut Effects<K>,
+    ) {
+        let (timing, lease) = (&self.policy.timing, self.running_lease());
+        let calls = self.supports().unwrap_or_default().calls;
+        let grace = Duration::from_millis(timing.send_ms + timing.ack_ms_of(calls));
+        let report = Report {
+            running: running.clone(),
+            lease,
+            grace: grace.min(lease / 2),
+            reserve_lease: Duration::from_millis(timing.reserve_lease_ms_of(calls)),
+            quarantine: Duration::from_millis(timing.quarantine_ms),
+        };
+        self.call(Call::Confirm(report), Step::Confirming { running, reported_at }, out);
+    }
+
+    fn confirmed(
+        &mut self,
+        running: Vec<LeaseToken>,
+        reported_at: Option<Moment>,
+        confirmed: Confirmed,
+        out: &mut Effects<K>,
+    ) {
+        if reported_at.is_some() && self.reporting.unreconciled_until.take().is_some() {
+            out.push(Effect::FleetChanged);
+        }
+        let lease = self.running_lease();
+        running.iter().for_each(|token| self.extend(*token, lease));
+        for token in confirmed.unknown {
+            // The store has no slot for this: the node is to stop it, and the job to look elsewhere.
+            self.send_cancel(token.job, token.attempt, "no_lease", out);
+            self.drop_attempt(token, out);
+        }
+        let Some(reported_at) = reported_at else { return };
+        self.attempts.reported(self.epoch, &running, self.now + GRACE_FOR_LATE_RESULTS);
+        for token in confirmed.dropped {
+            let epoch = self.epoch;
+            // What the node got since runs without a lease, and counts here until it is over.
+            let is_gone = self
+                .attempts
+                .by_token(token)
+                .is_some_and(|held| !held.is_missing() && !held.is_newer_than(reported_at, epoch));
+            if is_gone {
+                self.drop_attempt(token, out);
+            }
+        }
+        self.reporting.reported = Some(running);
+    }
+
+    /// The node is to stop something that has no slot.
+    fn send_cancel(&self, job: JobId, attempt: u32, reason: &'static str, out: &mut Effects<K>) {
+        if self.is_connected() {
+            out.push(Effect::Send(ToNode::Cancel { job, attempt, reason, frees: None }));
+        }
+    }
+
+    /// Another instance has a newer connection of the node: this one closes.
+    fn superseded(&mut self, out: &mut Effects<K>) {
+        if self.is_connected() {
+            out.push(Effect::Send(ToNode::Superseded));
+            self.lose_connection(out);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What is asked of a node's machine; nothing changes by it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Supports;
+use super::attempt::Attempt;
+use super::breaker::BreakerState;
+use super::event::{Kinds, Vitals};
+use super::health::{Audience, HealthFacts};
+use super::machine::{Line, Machine};
+use super::trust::{Arrival, Trust};
+use crate::eligibility::Standing;
+use crate::ids::JobId;
+use crate::node::{Health, NodeProfile, Order};
+use crate::time::{Moment, millis};
+
+impl<K: Kinds> Machine<K> {
+    /// The epoch of the latest registration.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Whether the node has a connection.
+    pub fn is_connected(&self) -> bool {
+        matches!(self.line, Line::Connected { .. })
+    }
+
+    /// What the node understands, by its present connection.
+    pub fn supports(&self) -> Option<Supports> {
+        match self.line {
+            Line::Connected { supports } => Some(supports),
+            Line::Disconnected { .. } => None,
+        }
+    }
+
+    /// The same, if the connection of this epoch is the present one.
+    pub fn supports_of(&self, epoch: u64) -> Option<Supports> {
+        self.supports().filter(|_| epoch == self.epoch)
+    }
+
+    /// What the node can do, with its version.
+    pub fn profile(&self) -> (&Arc<NodeProfile>, u64) {
+        (&self.profile, self.version)
+    }
+
+    /// Where the node is in its life.
+    pub fn health(&self, audience: Audience) -> Health {
+        let held_back = [self.inhibited_until, self.reporting.unreconciled_until];
+        let facts = HealthFacts {
+            connected: self.is_connected(),
+            declared: self.declared,
+            order: self.order,
+            breaker: self.breaker.state(),
+            overdue: self.freshness.is_overdue(),
+            held_back: held_back.into_iter().flatten().any(|until| until > self.now),
+        };
+        facts.health(audience)
+    }
+
+    /// Whether its heartbeat is not overdue.
+    pub fn is_fresh(&self, now: Moment) -> bool {
+        self.freshness.is_fresh(now.max(self.now))
+    }
+
+    /// Slots open to jobs now.
+    pub fn open_slots(&self) -> u32 {
+        let declared = self.profile.max_slots;
+        match self.breaker.state() {
+            // One job as a probe, beside those that were given up and keep their slots for a while.
+            BreakerState::Probing => {
+                let abandoned = self.attempts.abandoned_slots(self.now);
+                u32::try_from(abandoned).map_or(declared, |slots| (slots + 1).min(declared))
+            }
+            BreakerState::Closed | BreakerState::Open { .. } => self.trust.open(declared),
+        }
+    }
+
+    /// Slots that are taken by what this machine knows.
+    pub fn slots_taken(&self) -> u32 {
+        u32::try_from(self.attempts.slots_taken(self.now, None)).unwrap_or(u32::MAX)
+    }
+
+    /// Whether nothing is lost with this machine: no connection, no attempt.
+    pub fn is_forgettable(&self) -> bool {
+        !self.is_connected() && self.attempts.is_empty()
+    }
+
+    /// Attempts that the node has or may have.
+    pub fn attempts(&self) -> impl Iterator<Item = &Attempt<K>> {
+        self.attempts.iter()
+    }
+
+    /// Those that somebody waits for.
+    pub fn wanted(&self) -> usize {
+        self.attempts.iter().filter(|held| held.is_wanted()).count()
+    }
+
+    /// Whether the node has an attempt of this job.
+    pub fn has_job(&self, job: &JobId) -> bool {
+        self.attempts.contains(job)
+    }
+
+    /// Who waits for this attempt.
+    pub fn listener(&self, job: &JobId, attempt: u32) -> Option<&K::Listener> {
+        let held = self.attempts.get(job, attempt).filter(|held| held.is_wanted())?;
+        Some(&held.listener)
+    }
+
+    /// The node as choosing sees it.
+    pub fn standing(&self) -> Standing {
+        Standing {
+            health: self.health(Audience::Choosing),
+            fresh: self.freshness.is_fresh(self.now),
+            overloaded: self.overload.is_overloaded(),
+            trusted: self.trust.trusted(self.profile.max_slots),
+            missing_models: self.gaps.iter().map(|(model, _)| model.clone()).collect(),
+        }
+    }
+
+    /// What the store is told from beat to beat.
+    pub fn vitals(&self) -> Vitals {
+        Vitals {
+            open_slots: self.open_slots(),
+            health: self.health(Audience::Instances),
+            overloaded: self.overload.is_overloaded(),
+            fresh_for: self.freshness.fresh_for(),
+        }
+    }
+
+    /// What an administrator wants of the node.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// What its failures brought it.
+    pub fn breaker(&self) -> BreakerState {
+        self.breaker.state()
+    }
+
+    /// Jobs that succeeded and failed on it.
+    pub fn totals(&self) -> (u64, u64) {
+        (self.done, self.failed)
+    }
+
+    /// How long a running job's slot lasts without a word from the node.
+    pub fn running_lease(&self) -> Duration {
+        let heartbeat = millis(self.freshness.heartbeat());
+        Duration::from_millis(self.policy.timing.running_lease_for_ms(heartbeat))
+    }
+
+    /// The trust that a node has that comes in like this.
+    pub fn trust_of(&self, arrival: Arrival) -> Trust {
+        let as_before = self.arrival == Some(arrival);
+        if as_before { self.trust } else { Trust::new(self.policy.slow_start, arrival) }
+    }
+}

@@ -1,0 +1,110 @@
+//! A job of another instance whose attempt is on a node here.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lingua_core::outcome::Code;
+use lingua_core::{JobId, LeaseToken, NodeId};
+use lingua_protocol::peer::{PeerEvent, PeerMessage, PeerReject, PeerResult, Told};
+use lingua_store::Instance;
+
+use super::outbox::Outbox;
+use crate::job::{JobEvent, JobEvents, NodeResult, Reject, RemoteJob, Unheard, is_code};
+
+/// The job of another instance, as its node tells it what happens.
+pub(super) struct PeerJob {
+    pub outbox: Arc<Outbox>,
+    /// Who has the job.
+    pub owner: Instance,
+    pub job: JobId,
+    /// Which node says it.
+    pub node: NodeId,
+}
+
+impl PeerJob {
+    pub fn events(self) -> JobEvents {
+        JobEvents::Remote(Arc::new(self))
+    }
+
+    fn event(&self, event: JobEvent) -> Option<PeerEvent> {
+        let put = |body| self.outbox.put_body(body);
+        Some(match event {
+            JobEvent::OnWire { attempt } => PeerEvent::Sent { attempt },
+            JobEvent::NotSent { attempt } => PeerEvent::NotSent { attempt },
+            JobEvent::Ack { attempt } => PeerEvent::Ack { attempt },
+            JobEvent::Reject { attempt, reason } => {
+                let (reason, told) = match *reason {
+                    Reject::Other(text) => {
+                        (PeerReject::Other(String::new()), Some(put(Bytes::from(text))))
+                    }
+                    reason => (reason.into(), None),
+                };
+                PeerEvent::Reject { attempt, reason, told }
+            }
+            JobEvent::Partial { attempt, body } => {
+                PeerEvent::Partial { attempt, body: put(body.into_bytes()) }
+            }
+            JobEvent::Result { attempt, result } => {
+                let result = match *result {
+                    NodeResult::Success(body) => {
+                        PeerResult::Success { body: put(body.into_bytes()) }
+                    }
+                    NodeResult::Empty { body, reason } => {
+                        PeerResult::Empty { body: put(body.into_bytes()), reason }
+                    }
+                    NodeResult::Failure { code, message, missing_model } => {
+                        let general = Code::ProcessingError.as_str();
+                        let known = if is_code(&code) { code.clone() } else { general.to_owned() };
+                        let told = serde_json::to_vec(&Told { code, message });
+                        let told = told.expect("two texts are JSON").into();
+                        PeerResult::Failure {
+                            code: known,
+                            message: String::new(),
+                            missing_model,
+                            told: Some(put(told)),
+                        }
+                    }
+                };
+                PeerEvent::Result { attempt, result }
+            }
+            JobEvent::NodeGone { attempt } => PeerEvent::NodeGone { attempt },
+            JobEvent::NodeBack { attempt } => PeerEvent::NodeBack { attempt },
+            JobEvent::Dropped { attempt } => PeerEvent::Dropped { attempt },
+            JobEvent::TurnClosed { attempt } => PeerEvent::TurnClosed { attempt },
+            // Whoever has the job cancels it there.
+            JobEvent::Cancel { .. } => return None,
+        })
+    }
+}
+
+impl RemoteJob for PeerJob {
+    fn tell(&self, epoch: u64, event: JobEvent) -> Result<(), Unheard> {
+        let Some(event) = self.event(event) else { return Ok(()) };
+        let word = PeerMessage::Job { job: self.job, node: self.node.clone(), epoch, event };
+        self.outbox.send(&self.owner, word).map_err(|_| Unheard)
+    }
+
+    fn is_alive(&self) -> bool {
+        self.outbox.is_alive(&self.owner)
+    }
+}
+
+/// The slot of another instance's attempt, while its owner gives it back. That instance may have jobs
+/// waiting for it.
+pub(super) struct PeerSlot {
+    pub outbox: Arc<Outbox>,
+    pub owner: Instance,
+    pub node: NodeId,
+}
+
+impl Drop for PeerSlot {
+    fn drop(&mut self) {
+        let _ = self.outbox.send(&self.owner, PeerMessage::SlotFreed { node: self.node.clone() });
+    }
+}
+
+/// The lease that a token's name on the wire stands for.
+pub(super) fn lease_of(job: JobId, attempt: u32, name: &str) -> Option<LeaseToken> {
+    let nonce = u128::from_str_radix(name, 16).ok()?;
+    Some(LeaseToken { job, attempt, nonce })
+}

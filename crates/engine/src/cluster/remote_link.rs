@@ -1,0 +1,62 @@
+//! The way to a node's connection on another instance.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lingua_core::NodeId;
+use lingua_core::link::NewAttempt;
+use lingua_protocol::peer::{PeerMessage, RemoteAdopt, RemoteAssign};
+use lingua_store::Instance;
+
+use super::outbox::Outbox;
+use crate::job::{Assign, JobEvents, Unheard};
+use crate::secret::token_name;
+
+/// The way to a node's connection.
+#[derive(Clone)]
+pub(super) struct RemoteLink {
+    pub outbox: Arc<Outbox>,
+    pub owner: Instance,
+    pub node: NodeId,
+    /// Of the connection.
+    pub epoch: u64,
+}
+
+impl RemoteLink {
+    pub fn say(&self, word: PeerMessage) -> Result<(), Unheard> {
+        self.outbox.send(&self.owner, word).map_err(|_| Unheard)
+    }
+
+    pub fn assign(&self, assign: Assign) -> PeerMessage {
+        let (audio, context) = (&assign.work.audio, assign.work.context_text.as_ref());
+        let context = context.filter(|text| !text.is_empty());
+        PeerMessage::Assign(Box::new(RemoteAssign {
+            node: self.node.clone(),
+            epoch: self.epoch,
+            job: assign.job,
+            attempt: assign.attempt,
+            token: assign.token,
+            session: assign.session,
+            turn: assign.turn,
+            deadline_ms: assign.deadline_ms,
+            audio: (!audio.is_empty()).then(|| self.outbox.put_body(audio.clone())),
+            context: context.map(|text| self.outbox.put_body(Bytes::from(text.clone()))),
+            work: assign.work,
+            traceparent: assign.traceparent,
+        }))
+    }
+
+    /// Tells the node's instance that the news of an attempt are wanted here.
+    pub fn adopt(&self, attempt: &NewAttempt<JobEvents>) {
+        let adopt = RemoteAdopt {
+            node: self.node.clone(),
+            epoch: self.epoch,
+            job: attempt.token.job,
+            attempt: attempt.token.attempt,
+            token: token_name(attempt.token),
+            turn: attempt.turn.clone(),
+            index: attempt.index,
+        };
+        let _ = self.say(PeerMessage::Adopt(Box::new(adopt)));
+    }
+}

@@ -1,0 +1,422 @@
+//! One node whose connection another instance has: an entry of the fleet with a route.
+//!
+//! What is for it goes to its owner, and what it says comes back from there. The owner alone knows what
+//! the node has; here is remembered which jobs of this instance were sent there, so that a node that moves
+//! takes them along: whoever has it then is told that its news are wanted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lingua_core::eligibility::Standing;
+use lingua_core::fleet::{self, NodeEntry};
+use lingua_core::link::{BreakerView, FORGET_AFTER, MAX_GAPS, NewAttempt, Supports};
+use lingua_core::node::{Health, NodeProfile, Order};
+use lingua_core::{JobId, ModelId, NodeId};
+use lingua_protocol::peer::PeerMessage;
+use lingua_store::Instance;
+use lingua_store::nodes::{NodeRecord, ProfileVersion};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
+
+use super::remote_link::RemoteLink;
+use super::remote_nodes::GapEnds;
+use crate::fleet::FleetView;
+use crate::job::{Assign, JobEvent, JobEvents};
+use crate::nodes::link::{Reach, SlotGuard};
+use crate::nodes::{LinkCommand, NodeDetail, NodeLink, NodeStatus, RecentFailures, SendError};
+use crate::shared::Shared;
+
+/// A node of another instance.
+pub(crate) struct RemoteNode {
+    id: NodeId,
+    shared: Arc<Shared>,
+    state: Mutex<State>,
+    gaps_end: GapEnds,
+}
+
+struct State {
+    /// By the owner's record.
+    known: Known,
+    /// The way to it, while its owner is there.
+    route: Option<RemoteLink>,
+    /// Since when there is no way to it.
+    lost_at: Option<Instant>,
+    /// Attempts of this instance's jobs that it was sent.
+    sent: HashMap<JobId, Sent, foldhash::fast::RandomState>,
+    failures: RecentFailures,
+    /// It is connected to this instance now: its entry in the fleet is not this one's any more.
+    is_here: bool,
+}
+
+/// What the owner's record says of a node.
+pub(super) struct Known {
+    owner: Instance,
+    epoch: u64,
+    profile: Arc<NodeProfile>,
+    version: ProfileVersion,
+    /// Slots open to jobs.
+    open_slots: u32,
+    health: Health,
+    overloaded: bool,
+    order: Order,
+    /// Models and services it misses, each until when.
+    gaps: Vec<(ModelId, Instant)>,
+}
+
+/// An attempt of a job of this instance.
+struct Sent {
+    attempt: NewAttempt<JobEvents>,
+    /// Its job said that it failed by the node's fault.
+    blamed: bool,
+    /// After this its job is over, whether or not it has said so.
+    until: Instant,
+}
+
+impl RemoteNode {
+    pub fn new(id: NodeId, shared: Arc<Shared>, gaps_end: GapEnds, known: Known) -> Self {
+        let state = State {
+            known,
+            route: None,
+            lost_at: Some(Instant::now()),
+            sent: HashMap::default(),
+            failures: RecentFailures::default(),
+            is_here: false,
+        };
+        RemoteNode { id, shared, state: Mutex::new(state), gaps_end }
+    }
+
+    pub fn apply_record(&self, record: NodeRecord, alive: bool) {
+        let mut state = self.state.lock();
+        if state.known.epoch > record.epoch {
+            return;
+        }
+        let moved = state.known.epoch < record.epoch || state.route.is_none();
+        let same_profile = *state.known.profile == record.profile;
+        let profile = Arc::clone(&state.known.profile);
+        state.known = Known::of(record);
+        self.watch_gaps(&state.known.gaps);
+        if same_profile {
+            state.known.profile = profile;
+        }
+        if !alive {
+            state.lose();
+        } else if moved {
+            let route = RemoteLink {
+                outbox: Arc::clone(&self.shared.outbox),
+                owner: state.known.owner.clone(),
+                node: self.id.clone(),
+                epoch: state.known.epoch,
+            };
+            state.sent.values().for_each(|sent| route.adopt(&sent.attempt));
+            (state.route, state.lost_at) = (Some(route), None);
+            state.tell_jobs(|attempt| JobEvent::NodeBack { attempt });
+        }
+        self.put_entry(state);
+    }
+
+    /// Has the entry brought up to date when the first of these gaps is over.
+    fn watch_gaps(&self, gaps: &[(ModelId, Instant)]) {
+        if let Some(first) = gaps.iter().map(|(_, until)| *until).min() {
+            self.gaps_end.lock().insert(self.id.clone(), first);
+        }
+    }
+
+    /// Brings choosing up to date when gaps are over.
+    pub fn expire_gaps(&self, now: Instant) {
+        let mut state = self.state.lock();
+        state.known.gaps.retain(|(_, until)| *until > now);
+        self.watch_gaps(&state.known.gaps);
+        self.put_entry(state);
+    }
+
+    /// Nothing reaches the node any more.
+    pub fn lose(&self) {
+        let mut state = self.state.lock();
+        state.lose();
+        self.put_entry(state);
+    }
+
+    pub fn lose_if_owner_is_gone(&self) {
+        let owner = self.state.lock().route.as_ref().map(|route| route.owner.clone());
+        if owner.is_some_and(|owner| !self.shared.outbox.is_alive(&owner)) {
+            tracing::info!(node.id = %self.id, "the instance of a node is gone");
+            self.lose();
+        }
+    }
+
+    /// Whether nobody has heard of it for long and no job waits for it.
+    pub fn is_forgettable(&self, now: Instant) -> bool {
+        let mut state = self.state.lock();
+        state.sent.retain(|_, sent| sent.until > now);
+        let lost = state.lost_at.is_some_and(|at| now - at > FORGET_AFTER);
+        lost && state.sent.is_empty()
+    }
+
+    /// The node is connected to this instance now: the attempts that it was sent elsewhere.
+    pub fn come_here(&self) -> Vec<NewAttempt<JobEvents>> {
+        let mut state = self.state.lock();
+        (state.is_here, state.route) = (true, None);
+        state.sent.drain().map(|(_, sent)| sent.attempt).collect()
+    }
+
+    /// Remembers an attempt that the node has.
+    pub fn remember(&self, attempt: NewAttempt<JobEvents>) {
+        let sent = self.sent(attempt);
+        self.state.lock().sent.insert(sent.attempt.token.job, sent);
+    }
+
+    fn sent(&self, attempt: NewAttempt<JobEvents>) -> Sent {
+        let timing = &self.shared.settings.timing;
+        let longest = Duration::from_millis(timing.deadline_ms + timing.margin_ms);
+        Sent { attempt, blamed: false, until: Instant::now() + longest }
+    }
+
+    pub fn apply_order(&self, order: Order) {
+        let mut state = self.state.lock();
+        state.known.order = order;
+        self.put_entry(state);
+    }
+
+    /// Brings choosing up to date with the node, and offers what is free to those who wait.
+    fn put_entry(&self, state: MutexGuard<'_, State>) {
+        if state.is_here {
+            return;
+        }
+        let fleet: &Arc<FleetView> = &self.shared.fleet;
+        fleet.put(&self.id, state.entry(Instant::now()), state.known.open_slots);
+        drop(state);
+        fleet.offer_if_ready(&self.id);
+    }
+
+    /// The epoch of its newest connection that is known here.
+    pub fn epoch(&self) -> u64 {
+        self.state.lock().known.epoch
+    }
+
+    pub fn status(&self) -> NodeStatus {
+        let state = self.state.lock();
+        let known = &state.known;
+        NodeStatus {
+            instance: known.owner.id.clone(),
+            health: state.health(),
+            connected: state.route.is_some(),
+            fresh: true,
+            overloaded: known.overloaded,
+            order: known.order,
+            breaker: BreakerView::Closed,
+            epoch: known.epoch,
+            open_slots: known.open_slots,
+            running: state.sent.len(),
+            done: 0,
+            failed: 0,
+            failures: state.failures.latest(),
+            profile: Arc::clone(&known.profile),
+            supports: state.supports(),
+            missing_models: known.gaps.iter().map(|(model, _)| model.to_string()).collect(),
+            detail: Arc::<NodeDetail>::default(),
+        }
+    }
+
+    /// Nobody waits for an attempt any more. An owner that lost the node a moment ago is told too: the
+    /// node may come back to it.
+    fn forget_attempt(&self, job: JobId, attempt: u32, over: bool) {
+        let mut state = self.state.lock();
+        let is_sent = state.sent.get(&job).is_some_and(|s| s.attempt.token.attempt == attempt);
+        // Not of one that was never sent: another instance may have sent its own.
+        let Some(sent) = is_sent.then(|| state.sent.remove(&job)).flatten() else { return };
+        let owner = state.known.owner.clone();
+        drop(state);
+        if self.shared.outbox.is_alive(&owner) {
+            let (node, blame) = (self.id.clone(), sent.blamed);
+            let word = PeerMessage::Forget { node, job, attempt, over, blame };
+            let _ = self.shared.outbox.send(&owner, word);
+        }
+    }
+
+    fn give_up(&self, job: JobId, attempt: u32, reason: &'static str, slot: Option<SlotGuard>) {
+        // First, for with the cancel the owner may forget the attempt.
+        self.forget_attempt(job, attempt, false);
+        let route = self.state.lock().route.clone();
+        if let Some(route) = route {
+            let (node, epoch) = (self.id.clone(), route.epoch);
+            let masked = self.shared.secret.masked(job);
+            let reason = reason.to_owned();
+            let _ = route.say(PeerMessage::Cancel { node, epoch, job: masked, attempt, reason });
+        }
+        // Its owner gives the slot back, and says so.
+        if let Some(SlotGuard::Placed(placement)) = slot {
+            placement.leave_to_peer();
+        }
+    }
+}
+
+impl NodeLink for RemoteNode {
+    fn reach(&self) -> Reach {
+        let state = self.state.lock();
+        let timing = &self.shared.settings.timing;
+        let supports = state.supports();
+        let heartbeat_ms =
+            if supports.any() { timing.heartbeat_ms } else { timing.compat_heartbeat_ms };
+        Reach {
+            instance: state.known.owner.id.clone(),
+            supports,
+            running_lease: Duration::from_millis(timing.running_lease_for_ms(heartbeat_ms)),
+        }
+    }
+
+    fn assign(
+        &self,
+        assign: Assign,
+        attempt: NewAttempt<JobEvents>,
+    ) -> Result<Supports, SendError> {
+        let mut state = self.state.lock();
+        let route = state.route.clone().ok_or(SendError::NotConnected)?;
+        let job = attempt.token.job;
+        state.sent.insert(job, self.sent(attempt));
+        if route.say(route.assign(assign)).is_err() {
+            state.sent.remove(&job);
+            return Err(SendError::Congested);
+        }
+        Ok(state.supports())
+    }
+
+    fn post(&self, command: LinkCommand) {
+        match command {
+            LinkCommand::End { job, attempt } => self.forget_attempt(job, attempt, true),
+            LinkCommand::GiveUp { job, attempt, reason, slot } => {
+                self.give_up(job, attempt, reason, slot);
+            }
+            LinkCommand::Blame { job, attempt } => {
+                let mut state = self.state.lock();
+                let sent = state.sent.get_mut(&job);
+                if let Some(sent) = sent.filter(|sent| sent.attempt.token.attempt == attempt) {
+                    sent.blamed = true;
+                }
+            }
+            LinkCommand::AcknowledgeResult { job, attempt } => {
+                let route = self.state.lock().route.clone();
+                if let Some(route) = route {
+                    let (node, epoch) = (self.id.clone(), route.epoch);
+                    let job = self.shared.secret.masked(job);
+                    let _ = route.say(PeerMessage::ResultAck { node, epoch, job, attempt });
+                }
+            }
+            LinkCommand::Update { reason } => {
+                let route = self.state.lock().route.clone();
+                if let Some(route) = route {
+                    let (node, epoch) = (self.id.clone(), route.epoch);
+                    let (command, reason) = ("update".to_owned(), Some(reason));
+                    let _ = route.say(PeerMessage::Control { node, epoch, command, reason });
+                }
+            }
+            LinkCommand::NoteGap { model, until } => {
+                let mut state = self.state.lock();
+                state.known.gaps.retain(|(known, _)| *known != model);
+                if state.known.gaps.len() < MAX_GAPS {
+                    state.known.gaps.push((model, until));
+                    self.watch_gaps(&state.known.gaps);
+                }
+                self.put_entry(state);
+            }
+            LinkCommand::CloseGaps(models) => {
+                let mut state = self.state.lock();
+                state.known.gaps.retain(|(known, _)| !models.contains(known));
+                self.put_entry(state);
+            }
+            LinkCommand::NoteFailure { at_ms, job, code } => {
+                self.state.lock().failures.note(at_ms, job, &code);
+            }
+            // The owner keeps the leases alive.
+            LinkCommand::Extended { .. } => {}
+            LinkCommand::Fault => {
+                let route = self.state.lock().route.clone();
+                if let Some(route) = route {
+                    let _ = route.say(PeerMessage::NodeFault { node: self.id.clone() });
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    fn health(&self) -> Health {
+        match self.known.health {
+            _ if self.route.is_none() => Health::Offline,
+            // Its own instance hears of the order a moment later.
+            Health::Ready if self.known.order != Order::Serve => Health::Draining,
+            health => health,
+        }
+    }
+
+    fn supports(&self) -> Supports {
+        match self.route {
+            Some(_) => Supports::from_bits(self.known.profile.agent),
+            None => Supports::default(),
+        }
+    }
+
+    /// The node as choosing sees it.
+    fn entry(&self, now: Instant) -> NodeEntry {
+        let missing = self.known.gaps.iter().filter(|(_, until)| *until > now);
+        NodeEntry {
+            profile: Arc::clone(&self.known.profile),
+            version: fleet::ProfileVersion::new(self.known.version.bits()),
+            standing: Standing {
+                health: self.health(),
+                fresh: true,
+                overloaded: self.known.overloaded,
+                trusted: u32::MAX,
+                missing_models: missing.map(|(model, _)| model.clone()).collect(),
+            },
+            usage: None,
+        }
+    }
+
+    fn lose(&mut self) {
+        if self.route.take().is_some() {
+            self.tell_jobs(|attempt| JobEvent::NodeGone { attempt });
+            self.lost_at = Some(Instant::now());
+        }
+    }
+
+    fn tell_jobs(&self, event: impl Fn(u32) -> JobEvent) {
+        for Sent { attempt, .. } in self.sent.values() {
+            let _ = attempt.listener.tell(self.known.epoch, event(attempt.token.attempt));
+        }
+    }
+}
+
+impl Known {
+    pub fn of(record: NodeRecord) -> Self {
+        let (now, read_at) = (Instant::now(), record.read_at);
+        let gaps = record.gaps.into_iter();
+        Known {
+            owner: record.owner,
+            epoch: record.epoch,
+            profile: Arc::new(record.profile),
+            version: record.version,
+            open_slots: record.max,
+            health: record.health,
+            overloaded: record.overloaded,
+            order: record.order,
+            gaps: gaps.map(|(model, until)| (model, now + read_at.until(until))).collect(),
+        }
+    }
+
+    /// Of a node of which only its name is known.
+    pub fn unknown(owner: Instance) -> Self {
+        let profile = NodeProfile::none();
+        Known {
+            owner,
+            epoch: 0,
+            version: ProfileVersion::of(&profile),
+            profile: Arc::new(profile),
+            open_slots: 0,
+            health: Health::Offline,
+            overloaded: false,
+            order: Order::Serve,
+            gaps: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The nodes of other instances that are known here.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lingua_core::NodeId;
+use lingua_core::link::NewAttempt;
+use lingua_core::node::Health;
+use lingua_protocol::peer::PeerMessage;
+use lingua_store::nodes::NodeRecord;
+use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
+
+use super::orphans::OrphanedOutcome;
+use super::remote_node::{Known, RemoteNode};
+use crate::job::{JobEvents, Unheard};
+use crate::nodes::link::{OrphanedResult, Peers};
+use crate::shared::Shared;
+
+/// When the first gap of a node is over.
+pub(super) type GapEnds = Arc<Mutex<HashMap<NodeId, Instant>>>;
+
+/// The nodes of other instances.
+pub(crate) struct RemoteNodes {
+    shared: Arc<Shared>,
+    table: RwLock<HashMap<NodeId, Arc<RemoteNode>, foldhash::quality::RandomState>>,
+    /// When the first gap of a node is over.
+    gaps_end: GapEnds,
+}
+
+impl RemoteNodes {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        RemoteNodes { shared, table: RwLock::default(), gaps_end: Arc::default() }
+    }
+
+    pub fn get(&self, id: &NodeId) -> Option<Arc<RemoteNode>> {
+        self.table.read().get(id).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Arc<RemoteNode>> {
+        self.table.read().values().cloned().collect()
+    }
+
+    /// The nodes that are known here.
+    pub fn ids(&self) -> Vec<NodeId> {
+        self.table.read().keys().cloned().collect()
+    }
+
+    /// What the store says of a node of another instance.
+    pub fn apply_record(&self, record: NodeRecord) {
+        let alive = record.fresh_until > record.read_at
+            && record.health != Health::Offline
+            && self.shared.outbox.is_alive(&record.owner);
+        let node = match self.get(&record.node) {
+            Some(node) => node,
+            None if alive => self.node(&record.node, || Known::of(record.clone())),
+            None => return,
+        };
+        node.apply_record(record, alive);
+    }
+
+    /// The node of the table, made if it is not there.
+    fn node(&self, id: &NodeId, known: impl FnOnce() -> Known) -> Arc<RemoteNode> {
+        let made = || {
+            let (shared, gaps_end) = (Arc::clone(&self.shared), Arc::clone(&self.gaps_end));
+            Arc::new(RemoteNode::new(id.clone(), shared, gaps_end, known()))
+        };
+        Arc::clone(self.table.write().entry(id.clone()).or_insert_with(made))
+    }
+
+    /// The store no longer knows the node.
+    pub fn remove(&self, id: &NodeId) {
+        if let Some(node) = self.get(id) {
+            node.lose();
+        }
+    }
+
+    /// Instances are gone: nothing reaches their nodes until those are elsewhere.
+    pub fn on_peers_lost(&self) {
+        for node in self.all() {
+            node.lose_if_owner_is_gone();
+        }
+    }
+
+    /// Brings choosing up to date with nodes whose gaps are over.
+    pub fn expire_gaps(&self) {
+        let now = Instant::now();
+        let over = self.gaps_end.lock().extract_if(|_, until| *until <= now).collect::<Vec<_>>();
+        for node in over.iter().filter_map(|(id, _)| self.get(id)) {
+            node.expire_gaps(now);
+        }
+    }
+
+    /// Forgets nodes of which nobody has heard for long.
+    pub fn forget_lost(&self) {
+        let now = Instant::now();
+        let mut table = self.table.write();
+        table.retain(|id, node| {
+            let forgotten = node.is_forgettable(now);
+            if forgotten {
+                self.shared.fleet.remove(id);
+            }
+            !forgotten
+        });
+    }
+}
+
+impl Peers for RemoteNodes {
+    fn knows(&self, node: &NodeId) -> bool {
+        self.table.read().contains_key(node)
+    }
+
+    fn take_attempts(&self, node: &NodeId) -> Vec<NewAttempt<JobEvents>> {
+        let removed = self.table.write().remove(node);
+        removed.map(|node| node.come_here()).unwrap_or_default()
+    }
+
+    fn take_over(&self, node: &NodeId, attempts: Vec<NewAttempt<JobEvents>>) {
+        // Where it is, its record says.
+        let nobody = Known::unknown(self.shared.instance.clone());
+        let node = self.node(node, || nobody);
+        attempts.into_iter().for_each(|attempt| node.remember(attempt));
+    }
+
+    fn orphaned(&self, result: OrphanedResult) -> Result<(), Unheard> {
+        self.shared.orphans.try_send(OrphanedOutcome::Result(Box::new(result))).map_err(|_| Unheard)
+    }
+
+    fn services_run(&self, node: &NodeId, services: Vec<String>) {
+        for (peer, _) in self.shared.outbox.peers() {
+            let (node, services) = (node.clone(), services.clone());
+            let _ = self.shared.outbox.send(&peer, PeerMessage::ServicesRun { node, services });
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Which way to a node: its connection is here, or another instance has it. Nobody else asks.
+
+use std::sync::Arc;
+
+use lingua_core::NodeId;
+use lingua_store::nodes::{NodeRecord, Order};
+
+use super::remote_nodes::RemoteNodes;
+use crate::job::{Refusal, store_down};
+use crate::nodes::link::Peers;
+use crate::nodes::{LinkCommand, NodeLink, NodeRouter, NodeStatus, Nodes, gap_name};
+use crate::shared::Shared;
+
+/// The way to every node that this instance knows.
+pub(crate) struct Router {
+    shared: Arc<Shared>,
+    pub(super) nodes: Arc<Nodes>,
+    pub(super) remote: Arc<RemoteNodes>,
+}
+
+impl NodeRouter for Router {
+    fn link(&self, id: &NodeId) -> Option<Arc<dyn NodeLink>> {
+        match self.nodes.get(id) {
+            Some(here) => Some(here),
+            None => Some(self.remote.get(id)?),
+        }
+    }
+}
+
+impl Router {
+    pub fn new(shared: Arc<Shared>, nodes: Arc<Nodes>) -> Self {
+        let remote = Arc::new(RemoteNodes::new(Arc::clone(&shared)));
+        nodes.set_peers(Arc::clone(&remote) as Arc<dyn Peers>);
+        Router { shared, nodes, remote }
+    }
+
+    /// The node as people see it.
+    pub fn status(&self, id: &NodeId) -> Option<NodeStatus> {
+        match self.nodes.get(id) {
+            Some(here) => Some(here.status()),
+            None => Some(self.remote.get(id)?.status()),
+        }
+    }
+
+    /// The nodes that are known.
+    pub fn ids(&self) -> Vec<NodeId> {
+        let mut ids: Vec<NodeId> = self.nodes.all().iter().map(|node| node.id.clone()).collect();
+        ids.extend(self.remote.ids());
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// What the store says of a node.
+    pub fn apply_record(&self, record: NodeRecord) {
+        if record.owner == self.shared.instance {
+            self.nodes.apply_order(&record.node, record.order);
+        } else if self.nodes.moved_away(&record.node, record.epoch) {
+            self.remote.apply_record(record);
+        }
+    }
+
+    /// The node of another instance did something that counts as a failed job.
+    pub fn fault(&self, id: &NodeId) {
+        if let Some(node) = self.nodes.get(id) {
+            node.post(LinkCommand::Fault);
+        }
+    }
+
+    /// What an administrator wants of a node, wherever it is. `false` if nobody knows such a node.
+    pub async fn order(&self, id: &NodeId, order: Order) -> Result<bool, Refusal> {
+        let written = self.shared.store.orders.set(id, order).await;
+        let known = written.map_err(|error| store_down(&error))?;
+        if known {
+            tracing::info!(node.id = %id, order = order.as_str(), "an administrator's order");
+            self.nodes.apply_order(id, order);
+            if let Some(node) = self.remote.get(id) {
+                node.apply_order(order);
+            }
+        }
+        Ok(known)
+    }
+
+    /// A node has these services now.
+    pub fn services_run(&self, id: &NodeId, services: &[String]) {
+        self.nodes.end_marks(id, services);
+        if let Some(link) = self.link(id) {
+            let closed = services.iter().filter_map(|service| gap_name(service)).collect();
+            link.post(LinkCommand::CloseGaps(closed));
+        }
+    }
+
+    /// Whether what is said about a node's attempt over the connection of this epoch comes from where the
+    /// node is.
+    pub fn speaks_for(&self, id: &NodeId, epoch: u64) -> bool {
+        let here = self.nodes.epoch(id);
+        let known = here.or_else(|| self.remote.get(id).map(|node| node.epoch()));
+        known.is_some_and(|known| known <= epoch)
+    }
+}

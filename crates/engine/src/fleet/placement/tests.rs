@@ -1,0 +1,151 @@
+use lingua_core::eligibility::{Need, Route, Standing};
+use lingua_core::fleet::select::{SelectPolicy, Selector, Wish};
+use lingua_core::fleet::{NodeEntry, ProfileVersion};
+use lingua_core::node::{Declaration, NodeProfile};
+use lingua_core::{Lang, TenantId};
+use parking_lot::Mutex;
+
+use super::*;
+
+fn node() -> NodeId {
+    NodeId::new("n").unwrap()
+}
+
+fn view(slots: u32) -> Arc<FleetView> {
+    let langs = ["en", "zh"].map(|tag| Lang::new(tag).unwrap());
+    let declaration = Declaration {
+        semantic: lingua_core::lang::LangSet::new(langs).unwrap(),
+        max_slots: slots,
+        ..Declaration::default()
+    };
+    let view = Arc::new(FleetView::default());
+    let entry = NodeEntry {
+        profile: Arc::new(NodeProfile::from_declaration(declaration).unwrap()),
+        version: ProfileVersion::new(1),
+        standing: Standing::READY,
+        usage: None,
+    };
+    view.put(&node(), entry, slots);
+    view
+}
+
+fn choose(view: &Arc<FleetView>) -> Option<Placement> {
+    let need = Need {
+        route: Route::Directed(Lang::new("en").unwrap(), Lang::new("zh").unwrap()),
+        speech: false,
+        services: Vec::new(),
+        models: Vec::new(),
+        tenant: TenantId::new("t").unwrap(),
+        named: false,
+    };
+    view.choose(&mut Selector::new(need, Wish::default(), SelectPolicy::default(), 7))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_counts_from_the_choice_until_the_placement_is_dropped() {
+    let view = view(4);
+    let mut first = choose(&view).unwrap();
+    let second = choose(&view).unwrap();
+    assert_eq!(view.used(&node()), 2);
+    first.granted(Some(1));
+    assert_eq!(view.used(&node()), 2, "what the store counts is ours");
+    drop(second);
+    assert_eq!(view.used(&node()), 1);
+    drop(first);
+    assert_eq!(view.used(&node()), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_slots_of_others_count_for_a_while() {
+    let view = view(4);
+    choose(&view).unwrap().refused_full(4, 4);
+    assert_eq!(view.used(&node()), 4);
+    assert!(view.freed_by_peer(&node()));
+    assert_eq!(view.used(&node()), 3);
+    let mut own = choose(&view).unwrap();
+    own.granted(Some(3));
+    assert_eq!(view.used(&node()), 3, "two of others, one of ours");
+    assert_eq!(view.expire_others(Instant::now()), []);
+    tokio::time::advance(OTHERS_KEPT).await;
+    assert_eq!(view.expire_others(Instant::now()), [node()]);
+    assert_eq!(view.used(&node()), 1);
+    assert!(!view.freed_by_peer(&node()), "our own slot is not for others to free");
+    drop(own);
+    assert_eq!(view.used(&node()), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_is_left_to_a_peer_counts_until_the_peer_frees_it() {
+    let view = view(4);
+    let mut left = choose(&view).unwrap();
+    left.granted(Some(1));
+    left.leave_to_peer();
+    assert_eq!(view.used(&node()), 1);
+    assert!(view.freed_by_peer(&node()));
+    assert_eq!(view.used(&node()), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_placement_outlives_its_node_and_counts_again_when_it_is_back() {
+    let view = view(4);
+    let kept = choose(&view).unwrap();
+    let entry = {
+        let fleet = view.lock();
+        let node = fleet.get(&node()).unwrap();
+        let (profile, version) = (Arc::clone(node.profile()), *node.version());
+        NodeEntry { profile, version, standing: Standing::READY, usage: None }
+    };
+    view.remove(&node());
+    assert_eq!(view.used(&node()), 0);
+    view.put(&node(), entry, 4);
+    assert_eq!(view.used(&node()), 1);
+    drop(kept);
+    assert_eq!(view.used(&node()), 0);
+    view.remove(&node());
+    assert!(view.state.lock().usage.nodes.is_empty(), "nothing is left of a node that left");
+}
+
+/// One waiting job.
+#[derive(Default)]
+struct OneWaits {
+    got: Mutex<Option<Placement>>,
+    announced: Mutex<u32>,
+}
+
+impl FreedSlots for Arc<OneWaits> {
+    fn is_wanted(&self) -> bool {
+        self.got.lock().is_none()
+    }
+
+    fn offer(&self, slot: Placement) -> Option<Placement> {
+        self.got.lock().replace(slot)
+    }
+
+    fn announce(&self, _: &NodeId) {
+        *self.announced.lock() += 1;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_that_comes_free_goes_to_a_waiting_job_and_never_looks_free_on_the_way() {
+    let (view, waits) = (view(1), Arc::new(OneWaits::default()));
+    view.set_freed(Box::new(Arc::clone(&waits)));
+    let mut slot = choose(&view).unwrap();
+    slot.granted(Some(1));
+    drop(slot);
+    assert_eq!(view.used(&node()), 1, "it is the waiting job's");
+    assert_eq!(*waits.announced.lock(), 1);
+    let handed = waits.got.lock().take().unwrap();
+    assert_eq!(handed.candidate().source, Source::Handed);
+    handed.give_back();
+    assert_eq!(view.used(&node()), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn free_slots_of_a_node_that_comes_are_offered_while_jobs_wait() {
+    let (view, waits) = (view(3), Arc::new(OneWaits::default()));
+    view.set_freed(Box::new(Arc::clone(&waits)));
+    view.offer(&node(), 3);
+    assert_eq!(view.used(&node()), 1, "one job waited");
+    assert!(waits.got.lock().is_some());
+}

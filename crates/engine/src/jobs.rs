@@ -1,0 +1,347 @@
+//! A job finds a node, exactly one, and never hangs.
+//!
+//! Every job is a task of its own (`actor`) that performs what the machine of [`lingua_core::job`]
+//! decides: choose, reserve, send, wait for the ack and the answer, try elsewhere, and end by the
+//! deadline whatever happens. Callers hold a [`Job`] and see it change.
+//!
+//! - `registry`: the jobs of this instance. `actor`: the task of one. `attempts`: its slots.
+//! - `choosing`: which node. `reservation`: its slot and the job's record in the store. `slot`: a slot
+//!   that is held. `assignment`: what is sent. `node_port`: everything that a job does with a node.
+//! - `reporting`: what callers and sessions are told. `lack`: what is said when nobody takes it.
+//! - `admission`: how many are taken in. `queue`: jobs for which all is full. `fairness`: whose turn it is
+//!   there.
+//! - `spans`: traces. `gaps`: missing models. `conversations`: who heard what. `demand`: what was asked for
+//!   in vain. `orphans`: jobs whose instance died.
+
+mod actor;
+mod admission;
+mod assignment;
+mod attempts;
+mod choosing;
+mod conversations;
+mod demand;
+mod fairness;
+mod gaps;
+mod lack;
+mod node_port;
+mod orphans;
+mod queue;
+mod registry;
+mod reporting;
+mod reservation;
+mod slot;
+mod spans;
+
+pub(crate) use queue::{FreedSlotQueue, WaitQueue};
+pub use registry::{AttemptView, Job, View};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lingua_core::budget::RetryBudget;
+use lingua_core::eligibility::Route;
+use lingua_core::job::{JobState, Policy};
+use lingua_core::outcome::Code;
+use lingua_core::{JobId, NodeId, RequestId, TenantId};
+use lingua_store::Status;
+use lingua_store::jobs::{EndedBy, Ending, JobRecord};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use crate::job::{JobEvent, JobSpec, Refusal, store_down};
+use crate::nodes::{NodeRouter, Nodes};
+use crate::shared::Shared;
+use crate::tasks;
+use actor::JobActor;
+use admission::Admission;
+use conversations::Conversations;
+use demand::Demand;
+use registry::Registry;
+
+/// Events that wait for one job. Partials leave room for what ends it.
+const MAILBOX: usize = 32;
+
+/// How long after its deadline the store remembers a job.
+const KEEP_RECORD: Duration = Duration::from_secs(120);
+
+/// For a node's first word to take effect, when the same word comes again.
+const PAST_WORD_WAIT: Duration = Duration::from_millis(250);
+
+/// Where the job of a request is.
+pub enum Submitted {
+    /// On this instance.
+    Here(Arc<Job>),
+    /// On another one, or it is over: what the store knows of it.
+    Elsewhere(JobId, JobRecord),
+}
+
+/// The service of jobs.
+pub struct Dispatcher {
+    shared: Arc<Shared>,
+    nodes: Arc<Nodes>,
+    router: Arc<dyn NodeRouter>,
+    queue: Arc<WaitQueue>,
+    policy: Arc<Policy>,
+    admission: Admission,
+    registry: Registry,
+    budget: Mutex<RetryBudget>,
+    conversations: Conversations,
+    demand: Demand,
+}
+
+impl Dispatcher {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        nodes: Arc<Nodes>,
+        router: Arc<dyn NodeRouter>,
+        queue: Arc<WaitQueue>,
+    ) -> Self {
+        let settings = &shared.settings;
+        let policy = Policy {
+            timing: settings.timing,
+            hedge_after_ms: settings.hedge_after_ms,
+            reconnect_grace_ms: settings.reconnect_grace_ms,
+        };
+        let conversations = Conversations::new(settings.select.exposure_cap_percent < 100);
+        Dispatcher {
+            registry: Registry::new(&shared.settings),
+            admission: Admission::new(shared.settings.admission.clone()),
+            shared,
+            nodes,
+            router,
+            queue,
+            policy: Arc::new(policy),
+            budget: Mutex::default(),
+            conversations,
+            demand: Demand::default(),
+        }
+    }
+
+    /// Takes a job on. One of the same id is the same job, whatever else is said.
+    pub fn submit(self: &Arc<Self>, spec: JobSpec) -> Result<Arc<Job>, Refusal> {
+        if let Some(job) = self.registry.get(&spec.id) {
+            return Ok(job);
+        }
+        self.admit(spec.session.tenant())?;
+        Ok(self.start(spec))
+    }
+
+    /// The same for a request with an id of its own, which stands for one job on all instances. A
+    /// request that is refused leaves nothing in the store.
+    pub async fn submit_request(
+        self: &Arc<Self>,
+        spec: JobSpec,
+        request: &RequestId,
+    ) -> Result<Submitted, Refusal> {
+        if let Some(job) = self.registry.get(&spec.id) {
+            return Ok(Submitted::Here(job));
+        }
+        let tenant = spec.session.tenant().clone();
+        self.admit(&tenant)?;
+        let claim = self.claim_request(&tenant, request, spec.id);
+        let (claimed, known) = futures_util::future::join(claim, self.record(&spec.id)).await;
+        match claimed.and(known) {
+            Ok(None) => Ok(Submitted::Here(self.start(spec))),
+            Ok(Some(record)) => {
+                self.admission.leave(&tenant);
+                Ok(match self.registry.get(&spec.id) {
+                    Some(job) => Submitted::Here(job),
+                    None => Submitted::Elsewhere(spec.id, record),
+                })
+            }
+            Err(refusal) => {
+                self.admission.leave(&tenant);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Whether one more job of this tenant is taken in.
+    fn admit(&self, tenant: &TenantId) -> Result<(), Refusal> {
+        if let Status::Down { reason } = &*self.shared.store.status.borrow() {
+            return Err(store_down(&lingua_store::Error::Down(reason.clone())));
+        }
+        self.admission.enter(tenant).map_err(|(met, refusal)| {
+            self.shared.metrics.limited(met.as_str());
+            refusal
+        })
+    }
+
+    /// Begins a job that was admitted.
+    fn start(self: &Arc<Self>, spec: JobSpec) -> Arc<Job> {
+        let (sender, mailbox) = mpsc::channel(MAILBOX);
+        let created_ms = self.shared.clock.now().as_millis();
+        let job_events = sender.clone();
+        let make = || Arc::new(Job::new(&spec, job_events, created_ms));
+        let (job, made) = self.registry.get_or_insert(spec.id, make);
+        if made {
+            self.shared.metrics.open_jobs.inc();
+            let actor = JobActor::new(Arc::clone(self), Arc::clone(&job), spec, (sender, mailbox));
+            tasks::start(actor.run());
+        } else {
+            self.admission.leave(job.session.tenant());
+        }
+        job
+    }
+
+    /// Nothing came of a request before any node had its job: its id is free again.
+    pub async fn release_request(&self, tenant: &TenantId, request: &RequestId, job: JobId) {
+        if let Err(error) = self.shared.store.requests.release(tenant, request, &job).await {
+            tracing::debug!(job.id = %job, %error, "a request's id stays bound until it is forgotten");
+        }
+    }
+
+    /// The job that a request's id stands for: this one, unless the id stands for another.
+    pub async fn claim_request(
+        &self,
+        tenant: &TenantId,
+        request: &RequestId,
+        job: JobId,
+    ) -> Result<(), Refusal> {
+        let keep = Duration::from_millis(self.shared.settings.timing.deadline_ms) + KEEP_RECORD;
+        let claim = self.shared.store.requests.claim(tenant, request, &job, keep).await;
+        match claim {
+            Ok(bound) if bound == job => Ok(()),
+            Ok(_) => Err(Refusal::new(
+                Code::Conflict,
+                "this request_id was used for another session, direction or feature",
+            )),
+            Err(error) => Err(store_down(&error)),
+        }
+    }
+
+    /// A job of this instance.
+    pub fn job(&self, id: &JobId) -> Option<Arc<Job>> {
+        self.registry.get(id)
+    }
+
+    /// What the store knows of a job, of whichever instance.
+    pub async fn record(&self, id: &JobId) -> Result<Option<JobRecord>, Refusal> {
+        self.shared.store.jobs.get(id).await.map_err(|error| store_down(&error))
+    }
+
+    /// What a node's late or repeated word about a job means, for a node that wants an answer: it
+    /// names the job as the node knows it or by its own id. The word was heard before, or it is about an attempt that is not the node's.
+    pub async fn past_word(
+        &self,
+        masked: JobId,
+        node: &NodeId,
+        attempt: u32,
+    ) -> Result<(), Refusal> {
+        let stale = || {
+            let detail = "this is not the job's current attempt on this node; stop working on it";
+            Refusal::new(Code::StaleAttempt, detail)
+        };
+        let mut job = self.shared.secret.masked(masked);
+        let mut record = None;
+        if self.job(&job).is_none() {
+            record = self.record(&job).await?;
+            if record.is_none() {
+                // Or the job's own id, which whoever handed it in may have told the node.
+                job = masked;
+            }
+        }
+        if let Some(job) = self.job(&job) {
+            let own = |a: &&AttemptView| a.number == attempt && a.node == *node;
+            let outcome = |view: &View| view.attempts.iter().find(own)?.outcome.clone();
+            // The first word may be on its way into the store at this moment.
+            let known = job.until(|view| outcome(view).is_some());
+            if job.view().attempts.iter().any(|a| own(&a)) {
+                let _ = tokio::time::timeout(PAST_WORD_WAIT, known).await;
+                let heard = outcome(&job.view()).is_some_and(|outcome| outcome == "ok");
+                return if heard { Ok(()) } else { Err(stale()) };
+            }
+        }
+        if record.is_none() {
+            record = self.record(&job).await?;
+        }
+        let Some(record) = record else {
+            return Err(Refusal::new(Code::NotFound, "there is no such job"));
+        };
+        let own = record.assignment.as_ref().is_some_and(|assignment| {
+            assignment.node == *node && assignment.token.attempt == attempt
+        });
+        if own && record.state == JobState::Done { Ok(()) } else { Err(stale()) }
+    }
+
+    /// Something happened to an attempt of a job of this instance.
+    pub(crate) fn tell(&self, id: &JobId, event: JobEvent) {
+        let told = self.registry.get(id).is_some_and(|job| job.tell(event));
+        if !told {
+            self.shared.metrics.stale("far");
+        }
+    }
+
+    /// Jobs that are open now.
+    pub fn open_jobs(&self) -> Vec<Arc<Job>> {
+        self.registry.open()
+    }
+
+    /// Lets open jobs end for so long, then gives up those that have not: what is left of a drain.
+    pub async fn end_within(&self, limit: Duration) {
+        let end = tokio::time::Instant::now() + limit;
+        for round in 0.. {
+            let open = self.open_jobs();
+            if open.is_empty() {
+                return;
+            }
+            if round == 0 {
+                tracing::info!(jobs = open.len(), "waiting for open jobs to end");
+            }
+            if tokio::time::Instant::now() >= end {
+                tracing::warn!(jobs = open.len(), "giving up jobs that did not end in time");
+                for job in &open {
+                    job.cancel("draining");
+                }
+                let ended = open.iter().map(|job| job.ended_within(Duration::from_secs(2)));
+                futures_util::future::join_all(ended).await;
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Directions that were asked for in vain lately, the most wanted first.
+    pub fn unmet(&self) -> Vec<(Route, bool)> {
+        self.demand.unmet()
+    }
+
+    /// Jobs that wait for a slot of this direction.
+    pub fn waiting(&self, route: Route, speech: bool) -> usize {
+        self.queue.length(route, speech)
+    }
+
+    /// Waiting jobs by direction, the most first.
+    pub(crate) fn queue_lengths(&self) -> Vec<(String, u64)> {
+        let lengths = self.queue.lengths().into_iter();
+        lengths.map(|(route, length)| (route.to_string(), length as u64)).collect()
+    }
+
+    /// Runs until the engine ends: waiting jobs look again now and then.
+    pub(crate) async fn watch_queue(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(Duration::from_millis(250));
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tick.tick().await;
+            self.queue.look_again();
+        }
+    }
+}
+
+/// Has the store told of an ending as soon as it listens.
+fn finish_later(dispatcher: &Dispatcher, id: JobId, by: EndedBy, ending: Ending, is_watched: bool) {
+    let shared = Arc::clone(&dispatcher.shared);
+    tasks::spawn("write an ending down", async move {
+        for _ in 0..5 {
+            if shared.store_up_within(Duration::from_secs(10)).await
+                && shared.store.jobs.finish(&id, &by, &ending).await.is_ok()
+            {
+                if is_watched {
+                    let _ = shared.store.deadlines.unwatch(&id).await;
+                }
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+}

@@ -1,0 +1,371 @@
+//! The task of one job: it performs what the job's machine wants done, and tells the machine what came
+//! of it.
+//!
+//! Effects are performed one after the other, and an answer is told before anything else. Between two
+//! of them the task waits for its mailbox, for a call from the queue, and for the machine's timer.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lingua_core::Moment;
+use lingua_core::eligibility::Need;
+use lingua_core::job::event::{self, Among, Blame, BudgetAnswer, ChooseFrom, Pace, QueueAnswer};
+use lingua_core::job::{Effect, Effects, Event, Machine, Request};
+use lingua_core::outcome::Code;
+use lingua_core::time::millis;
+use lingua_store::jobs::Ending;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
+
+use super::assignment::Terms;
+use super::attempts::Attempts;
+use super::choosing::{Choosing, oldest_mark};
+use super::node_port::AttemptFailure;
+use super::queue::{Ticket, Wakeup};
+use super::registry::Job;
+use super::reporting::{Reporter, Summary};
+use super::spans::JobSpans;
+use super::{Dispatcher, lack};
+use crate::fleet::Placement;
+use crate::job::{Ended, JobEvent, JobSpec};
+
+/// When a job that waits for nothing but answers is woken.
+const FAR: Duration = Duration::from_secs(86_400);
+
+/// The task of one job.
+pub(super) struct JobActor {
+    dispatcher: Arc<Dispatcher>,
+    spec: JobSpec,
+    machine: Machine,
+    reporter: Reporter,
+    mailbox: mpsc::Receiver<JobEvent>,
+    /// Where nodes are to tell what becomes of it.
+    events: mpsc::Sender<JobEvent>,
+    /// What the machine is told next.
+    answers: VecDeque<Event>,
+    /// The machine's time is counted from here.
+    began: Instant,
+    choosing: Choosing,
+    /// The slot that is to be asked for next.
+    chosen: Option<Placement>,
+    attempts: Attempts,
+    /// Its place in the queue, while it waits.
+    ticket: Option<Ticket>,
+    spans: JobSpans,
+}
+
+impl JobActor {
+    pub fn new(
+        dispatcher: Arc<Dispatcher>,
+        job: Arc<Job>,
+        mut spec: JobSpec,
+        (events, mailbox): (mpsc::Sender<JobEvent>, mpsc::Receiver<JobEvent>),
+    ) -> Self {
+        let request = Request {
+            deadline: Moment::ZERO + spec.deadline_in,
+            preferred: spec.preferred.clone(),
+            strict: spec.strict,
+            in_turn: spec.turn.is_some(),
+            in_session: spec.epoch.is_some(),
+            speech: spec.need.speech,
+            text_will_do: spec.text_will_do,
+        };
+        let spans = JobSpans::begin(&dispatcher.shared, &spec);
+        let policy = Arc::clone(&dispatcher.policy);
+        let attempts = Attempts::new(Arc::clone(&dispatcher), spec.id);
+        JobActor {
+            reporter: Reporter::new(Arc::clone(&dispatcher), job, spec.observer.take()),
+            machine: Machine::new(policy, request, Moment::ZERO),
+            dispatcher,
+            spec,
+            mailbox,
+            events,
+            answers: VecDeque::new(),
+            began: Instant::now(),
+            choosing: Choosing::default(),
+            chosen: None,
+            attempts,
+            ticket: None,
+            spans,
+        }
+    }
+
+    /// From the hand-in to the ending.
+    pub async fn run(mut self) {
+        let timer = tokio::time::sleep_until(self.deadline());
+        tokio::pin!(timer);
+        let mut effects = Effects::new();
+        let mut event = Event::Submitted;
+        loop {
+            self.machine.on_event(self.now(), event, &mut effects);
+            for effect in effects.drain(..) {
+                if let Some(answer) = self.perform(effect).await {
+                    self.answers.push_back(answer);
+                }
+            }
+            if self.machine.is_over() {
+                break;
+            }
+            event = self.next_event(timer.as_mut()).await;
+        }
+        if self.machine.is_watched() {
+            // After the answer: the caller need not wait for it.
+            let _ = self.dispatcher.shared.store.deadlines.unwatch(&self.spec.id).await;
+        }
+    }
+
+    fn now(&self) -> Moment {
+        Moment::from_millis(millis(self.began.elapsed()))
+    }
+
+    fn deadline(&self) -> Instant {
+        self.began + self.spec.deadline_in
+    }
+
+    fn deadline_in(&self) -> Duration {
+        self.deadline().saturating_duration_since(Instant::now())
+    }
+
+    async fn next_event(&mut self, mut timer: Pin<&mut Sleep>) -> Event {
+        if let Some(answer) = self.answers.pop_front() {
+            return answer;
+        }
+        if let Ok(mail) = self.mailbox.try_recv() {
+            return Event::Mail(mail);
+        }
+        if self.machine.awaits_idle() {
+            return Event::Idle;
+        }
+        let due = self.machine.timer().map_or(FAR, |at| at.since(Moment::ZERO));
+        let due = self.began + due;
+        // A timer that goes off early is set again; one that is to be later need not be.
+        if due < timer.deadline() || timer.is_elapsed() {
+            timer.as_mut().reset(due);
+        }
+        let wakeup = async {
+            match &mut self.ticket {
+                Some(ticket) => (&mut ticket.wakeup).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            wakeup = wakeup => {
+                self.ticket = None;
+                self.spans.waited();
+                Event::Called(match wakeup {
+                    Ok(Wakeup::Slot(slot)) => {
+                        let node = slot.candidate().node.clone();
+                        self.chosen = Some(slot);
+                        event::Wakeup::Slot(node)
+                    }
+                    Ok(Wakeup::Leave) => event::Wakeup::Leave,
+                    Ok(Wakeup::Look) | Err(_) => event::Wakeup::Look,
+                })
+            }
+            mail = self.mailbox.recv() => match mail {
+                Some(mail) => Event::Mail(mail),
+                None => unreachable!("the actor itself holds a sender"),
+            },
+            () = timer.as_mut() => Event::Timer,
+        }
+    }
+
+    /// Performs an effect. The answer to a question is there at once.
+    async fn perform(&mut self, effect: Effect) -> Option<Event> {
+        let answer = match effect {
+            Effect::Choose { from, among } => self.choose(from, among).await,
+            Effect::FindOldestMark => {
+                Event::OldestMark(oldest_mark(&self.dispatcher, &self.spec, &self.machine))
+            }
+            Effect::FindTextNode => Event::TextNode(self.has_text_node()),
+            Effect::DescribeLack(lack) => {
+                Event::LackDescribed(lack::describe(&self.dispatcher, &self.spec, lack))
+            }
+            Effect::Reserve { attempt, with_record } => {
+                let placement = self.chosen.take().expect("a node was chosen");
+                let span = self.spans.asks(&placement.candidate().node);
+                let left = with_record.then(|| self.deadline_in());
+                self.attempts.reserve(&self.spec, attempt, placement, left, span).await
+            }
+            Effect::WriteAssignment { attempt } => self.attempts.write_assignment(attempt).await,
+            Effect::WriteRecord { attempt } => {
+                let left = self.deadline_in();
+                self.attempts.write_record(&self.spec, attempt, left).await
+            }
+            Effect::Send { attempt } => self.send(attempt),
+            Effect::Commit { attempt } => self.attempts.commit(attempt).await,
+            Effect::CancelOnNode { attempt, reason } => self.attempts.cancel(attempt, reason),
+            Effect::FinishByAnswer { attempt, by_owner } => {
+                let watched = self.machine.is_watched();
+                self.attempts.finish_by_answer(attempt, by_owner, watched).await
+            }
+            Effect::Finish { state, code } => {
+                let watched = self.machine.is_watched();
+                self.attempts.finish(Ending { state, code }, watched).await
+            }
+            Effect::JoinQueue => self.join_queue(),
+            Effect::AskRetryBudget => {
+                let now = self.dispatcher.shared.clock.now();
+                let allowed = self.dispatcher.budget.lock().try_retry(now);
+                Event::RetryBudget(if allowed {
+                    BudgetAnswer::Allowed
+                } else {
+                    BudgetAnswer::Spent
+                })
+            }
+            Effect::Watch => {
+                let (store, left) = (&self.dispatcher.shared.store, self.deadline_in());
+                Event::Watched(store.deadlines.watch(&self.spec.id, left).await.is_ok())
+            }
+            other => {
+                self.act(other).await;
+                return None;
+            }
+        };
+        Some(answer)
+    }
+
+    async fn choose(&mut self, from: ChooseFrom, among: Among) -> Event {
+        if from == ChooseFrom::Start {
+            self.spans.searches();
+        }
+        // Whoever gave the job up need not wait until a node was found.
+        while let Ok(mail) = self.mailbox.try_recv() {
+            self.answers.push_back(Event::Mail(mail));
+        }
+        let (dispatcher, spec, machine) = (&self.dispatcher, &self.spec, &self.machine);
+        let (event, placement) = self.choosing.next(dispatcher, spec, machine, (from, among)).await;
+        self.chosen = placement;
+        event
+    }
+
+    fn has_text_node(&self) -> bool {
+        let need = Need { speech: false, ..self.spec.need.clone() };
+        self.dispatcher.shared.fleet.lock().shortage(&need).is_none()
+    }
+
+    fn send(&mut self, attempt: u32) -> Event {
+        let left = self.deadline_in();
+        let slot = self.attempts.get(attempt);
+        let placing = self.machine.placing(slot.port.calls());
+        let terms = Terms { left, placing, traceparent: self.spans.traceparent() };
+        slot.send(&self.spec, terms, self.events.clone())
+    }
+
+    fn join_queue(&mut self) -> Event {
+        let only = self.spec.preferred.clone().filter(|_| self.spec.strict);
+        let excluded = self.machine.excluded().to_vec();
+        let (need, deadline) = (&self.spec.need, self.deadline());
+        self.ticket = self.dispatcher.queue.join(need, only, excluded, deadline);
+        if self.ticket.is_none() {
+            return Event::Queued(QueueAnswer::Full);
+        }
+        self.spans.waits();
+        Event::Queued(QueueAnswer::Joined)
+    }
+
+    /// Performs an effect that asks nothing.
+    async fn act(&mut self, effect: Effect) {
+        match effect {
+            Effect::Release { attempt, pace: Pace::Now } => {
+                self.attempts.take(attempt).release().await;
+            }
+            Effect::Release { attempt, pace: Pace::AfterRest } => {
+                self.attempts.take(attempt).release_to_rest().await;
+            }
+            // Its slot is the node's to look after since the cancel.
+            Effect::Abandon { attempt } => drop(self.attempts.take(attempt)),
+            Effect::AcknowledgeResult { attempt } => self.attempts.acknowledge_result(attempt),
+            Effect::BindTurn { attempt } => self.attempts.bind_turn(&self.spec, attempt).await,
+            Effect::LeaveQueue => self.ticket = None,
+            Effect::ChargeShare => {
+                self.dispatcher.queue.charge(&self.spec.need.tenant);
+                // Where one found a slot by looking there may be more.
+                self.dispatcher.queue.look_again();
+            }
+            Effect::RefundShare => self.dispatcher.queue.refund(&self.spec.need.tenant),
+            Effect::SwitchToText => {
+                self.dispatcher.demand.note(self.spec.need.route, true);
+                self.spec.need.speech = false;
+                self.spec.work = Arc::new(self.spec.work.without_voice());
+            }
+            Effect::NoteGap { attempt, model } => {
+                let (port, route) = (&self.attempts.get(attempt).port, self.spec.need.route);
+                self.dispatcher.note_gap(port, route, model.as_deref());
+            }
+            Effect::SearchEnded => self.spans.found_nobody(None),
+            Effect::End(ended) => self.end(ended).await,
+            Effect::Detach => {
+                self.spans.is_elsewhere();
+                self.reporter.detach(self.attempts.known_record());
+            }
+            other => self.report(other).await,
+        }
+    }
+
+    async fn end(&mut self, ended: Ended) {
+        self.spans.found_nobody(Some(&ended));
+        self.spans.ended(&ended);
+        let (session, dispatches) = (&self.spec.session, self.machine.dispatches());
+        let summary = Summary { session, direction: self.spec.need.route, dispatches };
+        self.reporter.end(ended, summary).await;
+    }
+
+    /// Performs an effect that shows or counts something.
+    async fn report(&mut self, effect: Effect) {
+        let (shared, state) = (&self.dispatcher.shared, self.machine.state());
+        match effect {
+            Effect::Selecting | Effect::Waiting => self.reporter.show(state),
+            Effect::Waited(waited) => self.reporter.waited(state, waited),
+            Effect::Note(note) => self.reporter.note(lack::note_text(note)),
+            Effect::RetryRefused => drop(shared.metrics.retries_refused.inc()),
+            Effect::Retrying(code) => {
+                shared.metrics.retry(code.as_str());
+                self.reporter.show(state);
+            }
+            Effect::Ignored => shared.metrics.stale("late"),
+            Effect::Dispatched { attempt, source, hedge, first } => {
+                let slot = self.attempts.get(attempt);
+                slot.spans = self.spans.sent(slot, shared);
+                let node = slot.port.id().clone();
+                if self.spec.past.is_none() {
+                    self.dispatcher.conversations.note(&self.spec.session, &node);
+                }
+                self.reporter.dispatched(state, attempt, node, (source, hedge, first)).await;
+            }
+            Effect::Accepted { attempt } => {
+                if let Some(spans) = &mut self.attempts.get(attempt).spans {
+                    spans.acked();
+                }
+                self.reporter.accepted(state, attempt).await;
+            }
+            Effect::Partial { attempt, body } => self.reporter.partial(attempt, body),
+            Effect::AttemptFailed { attempt, code, text, blame, wasted } => {
+                if (code, blame) == (Code::AckTimeout, Blame::Attempt) {
+                    shared.metrics.ack_timeouts.inc();
+                }
+                self.reporter.attempt_over(attempt, &text);
+                let slot = self.attempts.get(attempt);
+                slot.end_spans(&text);
+                let failure = AttemptFailure { code, text: &text, blame, wasted };
+                slot.port.failed(shared, slot.token, &failure);
+            }
+            Effect::AttemptStopped { attempt, reason } => {
+                self.attempts.get(attempt).end_spans(reason);
+                self.reporter.attempt_over(attempt, reason);
+            }
+            Effect::AttemptAnswered { attempt, took } => {
+                // Its lease and placement are given back; this was all that was left of it.
+                let slot = self.attempts.take(attempt);
+                if let Some(took) = took {
+                    slot.port.succeeded(shared, took);
+                }
+                self.reporter.attempt_over(attempt, "ok");
+            }
+            _ => unreachable!("performed before"),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What callers see of a job and what its session is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lingua_core::eligibility::Route;
+use lingua_core::fleet::select::Source;
+use lingua_core::job::JobState;
+use lingua_core::outcome::Code;
+use lingua_core::time::millis;
+use lingua_core::{NodeId, SessionKey};
+use lingua_store::jobs::JobRecord;
+use tokio::time::Instant;
+
+use super::Dispatcher;
+use super::registry::{AttemptView, Job};
+use crate::cluster::OrphanedOutcome;
+use crate::job::{Ended, NodeMessage, Refusal};
+use crate::sessions::commands::{JobNews, Observer};
+
+/// Shows a job to its callers and tells its session. Dropped before the ending was told, as by a panic
+/// of its task, it tells that the job failed: nobody is left waiting.
+pub(super) struct Reporter {
+    dispatcher: Arc<Dispatcher>,
+    job: Arc<Job>,
+    observer: Option<Observer>,
+    began: Instant,
+    is_open: bool,
+}
+
+/// A job that ended, as logs and figures have it.
+pub(super) struct Summary<'a> {
+    pub session: &'a SessionKey,
+    pub direction: Route,
+    pub dispatches: u32,
+}
+
+impl Reporter {
+    pub fn new(dispatcher: Arc<Dispatcher>, job: Arc<Job>, observer: Option<Observer>) -> Self {
+        Reporter { dispatcher, job, observer, began: Instant::now(), is_open: true }
+    }
+
+    pub fn show(&self, state: JobState) {
+        self.job.change(|view| view.state = state);
+    }
+
+    pub fn waited(&self, state: JobState, waited: Duration) {
+        self.dispatcher.shared.metrics.wait_seconds.observe(waited.as_secs_f64());
+        self.job.change(|view| {
+            view.waited_ms += millis(waited);
+            view.state = state;
+        });
+    }
+
+    pub fn note(&self, text: String) {
+        tracing::info!(job.id = %self.job.id, reason = text, "a note on the choice");
+        self.job.change(|view| view.notes.push(text));
+    }
+
+    pub async fn dispatched(
+        &self,
+        state: JobState,
+        number: u32,
+        node: NodeId,
+        (source, hedge, first): (Source, bool, bool),
+    ) {
+        let shared = &self.dispatcher.shared;
+        let now = shared.clock.now();
+        if first {
+            self.dispatcher.budget.lock().fresh(now);
+            shared.metrics.place_seconds.observe(self.began.elapsed().as_secs_f64());
+        }
+        if hedge {
+            shared.metrics.hedges.inc();
+        }
+        let now_ms = now.as_millis();
+        self.job.change(|view| {
+            view.state = state;
+            view.dispatched_ms.get_or_insert(now_ms);
+            view.attempts.push(AttemptView {
+                number,
+                node,
+                source: source.as_str(),
+                sent_ms: now_ms,
+                acked_ms: None,
+                ended_ms: None,
+                outcome: None,
+            });
+        });
+        self.tell(JobNews::Assigned { attempt: number, hedge }).await;
+    }
+
+    pub async fn accepted(&self, state: JobState, number: u32) {
+        let now_ms = self.dispatcher.shared.clock.now().as_millis();
+        self.job.change(|view| {
+            view.state = state;
+            view.acked_ms.get_or_insert(now_ms);
+            if let Some(attempt) = view.attempts.iter_mut().find(|a| a.number == number) {
+                attempt.acked_ms = Some(now_ms);
+            }
+        });
+        self.tell(JobNews::Accepted { attempt: number }).await;
+    }
+
+    pub fn partial(&self, attempt: u32, body: NodeMessage) {
+        if let Some(observer) = &self.observer {
+            observer.notify_if_room(JobNews::Partial { attempt, body: body.clone() });
+        }
+        self.job.change(|view| view.partial = Some(body));
+    }
+
+    pub fn attempt_over(&self, number: u32, outcome: &str) {
+        let now_ms = self.dispatcher.shared.clock.now().as_millis();
+        self.job.change(|view| {
+            if let Some(attempt) = view.attempts.iter_mut().find(|a| a.number == number) {
+                attempt.ended_ms = Some(now_ms);
+                attempt.outcome = Some(outcome.to_owned());
+            }
+        });
+    }
+
+    async fn tell(&self, news: JobNews) {
+        if let Some(observer) = &self.observer {
+            observer.notify(news).await;
+        }
+    }
+
+    /// Tells everybody how the job ended; exactly once for every job.
+    pub async fn end(&mut self, ended: Ended, summary: Summary<'_>) {
+        let metrics = &self.dispatcher.shared.metrics;
+        match &ended {
+            Ended::Done(_) => {
+                metrics.done.inc();
+            }
+            Ended::Empty { .. } => metrics.ended("empty"),
+            Ended::Failed(refusal) if refusal.node_code.is_some() => metrics.ended("NODE_CODE"),
+            Ended::Failed(refusal) => metrics.ended(refusal.code.as_str()),
+            Ended::Cancelled(_) => metrics.ended(Code::JobCancelled.as_str()),
+        }
+        metrics.job_seconds.observe(self.began.elapsed().as_secs_f64());
+        if let Ended::Failed(refusal) = &ended {
+            tracing::info!(
+                session.id = %summary.session.session(), job.id = %self.job.id,
+                pair = %summary.direction, attempts = summary.dispatches,
+                reason = refusal.code_text(), elapsed_ms = millis(self.began.elapsed()), "job failed"
+            );
+        }
+        let size = ended.size();
+        let told = self.observer.take().map(|observer| (observer, ended.clone()));
+        self.announce(ended);
+        if let Some((observer, ended)) = told
+            && let Err(ended) = observer.notify_ended(ended).await
+        {
+            // Its session went to another instance.
+            let (session, job) = (summary.session.clone(), self.job.id);
+            let _ = self.dispatcher.shared.orphans.try_send(OrphanedOutcome::Ended {
+                session,
+                job,
+                ended,
+            });
+        }
+        self.dispatcher.registry.ended(&self.job, size, Instant::now());
+    }
+
+    fn announce(&mut self, ended: Ended) {
+        let now_ms = self.dispatcher.shared.clock.now().as_millis();
+        self.leave();
+        self.job.close(|view| {
+            view.state = match &ended {
+                Ended::Done(_) | Ended::Empty { .. } => JobState::Done,
+                Ended::Failed(_) => JobState::Failed,
+                Ended::Cancelled(_) => JobState::Cancelled,
+            };
+            view.ended_ms = Some(now_ms);
+            view.ended = Some(ended);
+        });
+        let job_log = &self.dispatcher.shared.job_log;
+        job_log.ended(self.job.summary(), Instant::now());
+    }
+
+    fn leave(&mut self) {
+        self.is_open = false;
+        self.dispatcher.shared.metrics.open_jobs.dec();
+        self.dispatcher.admission.leave(self.job.session.tenant());
+    }
+
+    /// Another instance has the job: this one has nothing to do with it.
+    pub fn detach(&mut self, record: JobRecord) {
+        self.leave();
+        self.job.close(|view| {
+            view.state = record.state;
+            view.elsewhere = Some(record);
+        });
+        if let Some(observer) = self.observer.take() {
+            let refusal = Refusal::new(Code::Conflict, "another instance has this job");
+            observer.notify_later(JobNews::Ended(Ended::Failed(refusal)));
+        }
+        // What the store says of it changes from now on; whoever asks again asks the store.
+        self.dispatcher.registry.forget(&self.job.id);
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        if self.is_open {
+            let detail = "the scheduler made a mistake with this job";
+            let ended = Ended::Failed(Refusal::new(Code::InternalError, detail));
+            if let Some(observer) = self.observer.take() {
+                observer.notify_later(JobNews::Ended(ended.clone()));
+            }
+            self.announce(ended);
+            self.dispatcher.registry.ended(&self.job, 0, Instant::now());
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! One node whose connection this instance has, or had.
+//!
+//! It outlives a connection, so that a node that comes back finds its jobs. What happens to it is
+//! decided by [`lingua_core::link`]; here the decisions are carried out.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use lingua_core::fleet::{self, NodeEntry};
+use lingua_core::link::event::{NotAssigned, ToNode as Message};
+use lingua_core::link::{Attempt, Audience, Effect, Event, Machine, NewAttempt, Supports};
+use lingua_core::node::Health;
+use lingua_core::time::millis;
+use lingua_core::{JobId, Moment, NodeId};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::failures::RecentFailures;
+use super::link::{LinkCommand, NodeLink, Outgoing, Reach, SendError, Wire};
+use super::{NodeDetail, NodeHost};
+use crate::job::{Assign, FOR_ENDINGS, JobEvent, JobEvents, JobReport, ToNode};
+
+/// One node.
+pub(crate) struct NodeHandle {
+    pub id: NodeId,
+    pub(super) host: Arc<NodeHost>,
+    me: Weak<NodeHandle>,
+    state: Mutex<NodeState>,
+    /// When time alone changes something, in milliseconds of the host's clock.
+    timer: AtomicU64,
+}
+
+/// Its machine, and what belongs to its present connection.
+pub(super) struct NodeState {
+    pub machine: Machine<Wire>,
+    /// Where to put what is for the node, while it has a connection.
+    out: Option<mpsc::Sender<ToNode>>,
+    /// The same of the connection before, until that was told to close.
+    older: Option<mpsc::Sender<ToNode>>,
+    pub detail: Arc<NodeDetail>,
+    /// Services that run by its last word; `None` before it said so.
+    pub services: Option<Vec<String>>,
+    pub failures: RecentFailures,
+    /// Another instance has the node: its entry in the fleet is not this one's any more.
+    detached: bool,
+}
+
+/// What became of an event.
+#[derive(Default)]
+pub(crate) struct Applied {
+    /// The word had no effect.
+    pub stale: bool,
+    /// So many unknown jobs were named, and may be named again after this.
+    pub report_refused: Option<(usize, Duration)>,
+    not_assigned: Option<SendError>,
+}
+
+impl NodeHandle {
+    pub fn new(id: NodeId, host: Arc<NodeHost>) -> Arc<Self> {
+        let machine = Machine::new(Arc::clone(&host.policy), host.now());
+        Arc::new_cyclic(|me| NodeHandle {
+            id,
+            host,
+            me: me.clone(),
+            state: Mutex::new(NodeState {
+                machine,
+                out: None,
+                older: None,
+                detail: Arc::default(),
+                services: None,
+                failures: RecentFailures::default(),
+                detached: false,
+            }),
+            timer: AtomicU64::new(u64::MAX),
+        })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, NodeState> {
+        self.state.lock()
+    }
+
+    /// Tells the machine what happened, and does what it says.
+    pub(crate) fn apply(&self, event: Event<Wire>) -> Applied {
+        self.apply_to(self.state.lock(), event)
+    }
+
+    /// The same over a new connection.
+    pub(super) fn connect(&self, out: mpsc::Sender<ToNode>, event: Event<Wire>) -> Applied {
+        let mut state = self.state.lock();
+        state.older = state.out.replace(out);
+        self.apply_to(state, event)
+    }
+
+    fn apply_to(&self, mut state: MutexGuard<'_, NodeState>, event: Event<Wire>) -> Applied {
+        let (mut applied, mut later) = (Applied::default(), Vec::new());
+        let mut changed = false;
+        let mut effects = VecDeque::from(state.machine.on_event(self.host.now(), event));
+        while let Some(effect) = effects.pop_front() {
+            match effect {
+                Effect::Send(message) => {
+                    let follows = self.send(&mut state, message, &mut applied);
+                    if let Some(event) = follows {
+                        effects.extend(state.machine.on_event(self.host.now(), event));
+                    }
+                }
+                Effect::CloseOlder => {
+                    if let Some(older) = state.older.take() {
+                        let _ = older.try_send(ToNode::Superseded);
+                    }
+                    tracing::info!(node.id = %self.id, "a newer connection of the node took over");
+                }
+                Effect::Tell { listener, attempt, news } => {
+                    let epoch = state.machine.epoch();
+                    self.tell(&listener, epoch, attempt, news, &mut applied);
+                }
+                Effect::NotAssigned(why) => applied.not_assigned = Some(send_error(why)),
+                Effect::Stale(kind) => {
+                    self.host.shared.metrics.stale(kind.as_str());
+                    applied.stale = true;
+                }
+                Effect::ReportRefused { unknown, retry_after } => {
+                    applied.report_refused = Some((unknown, retry_after));
+                }
+                Effect::SetTimer(at) => self.timer.store(at.as_millis(), Ordering::Relaxed),
+                Effect::FleetChanged => changed = true,
+                other => later.push(other),
+            }
+        }
+        state.older = None;
+        if !state.machine.is_connected() {
+            state.out = None;
+        }
+        let open = if changed { self.put_entry(&state) } else { 0 };
+        drop(state);
+        for effect in later {
+            self.perform(effect);
+        }
+        if open > 0 {
+            self.host.shared.fleet.offer(&self.id, open);
+        }
+        applied
+    }
+
+    /// Puts a message on the connection. What follows from it is to be told to the machine.
+    fn send(
+        &self,
+        state: &mut NodeState,
+        message: Message<Outgoing>,
+        applied: &mut Applied,
+    ) -> Option<Event<Wire>> {
+        let put =
+            |message: ToNode| state.out.as_ref().is_some_and(|out| out.try_send(message).is_ok());
+        match message {
+            Message::Assign(Outgoing { token, assign }) => {
+                if put(ToNode::Assign(assign)) {
+                    return None;
+                }
+                applied.not_assigned = Some(SendError::Congested);
+                return Some(Event::NotQueued { token });
+            }
+            Message::Cancel { job, attempt, reason, frees } => {
+                let job = self.host.shared.secret.masked(job);
+                let told = put(ToNode::Cancel { job, attempt, reason });
+                return frees.filter(|_| told).map(|token| Event::CancelSent { token });
+            }
+            Message::Control { command } => {
+                let reason = Some("by an administrator".into());
+                put(ToNode::Control { command, reason });
+            }
+            Message::Superseded => drop(put(ToNode::Superseded)),
+            Message::Blocked => drop(put(ToNode::Blocked)),
+        }
+        None
+    }
+
+    fn tell(
+        &self,
+        listener: &JobEvents,
+        epoch: u64,
+        attempt: u32,
+        news: lingua_core::link::event::News<JobReport>,
+        applied: &mut Applied,
+    ) {
+        use lingua_core::link::event::News;
+        let (event, kind) = match news {
+            News::Said(kind, report) => {
+                // Said again and again these must not fill the mailbox: endings have to fit.
+                if !kind.frees_slot() && !listener.has_room(FOR_ENDINGS) {
+                    return;
+                }
+                (report.into_event(attempt), Some(kind))
+            }
+            News::NotSent => (JobEvent::NotSent { attempt }, None),
+            News::NodeGone => (JobEvent::NodeGone { attempt }, None),
+            News::NodeBack => (JobEvent::NodeBack { attempt }, None),
+            News::Dropped => (JobEvent::Dropped { attempt }, None),
+            News::TurnClosed => (JobEvent::TurnClosed { attempt }, None),
+        };
+        if listener.tell(epoch, event).is_err()
+            && let Some(kind) = kind
+        {
+            self.host.shared.metrics.stale(kind.as_str());
+            applied.stale = true;
+        }
+    }
+
+    /// Does what needs no lock.
+    fn perform(&self, effect: Effect<Wire>) {
+        let host = &self.host;
+        match effect {
+            Effect::Store { epoch, call } => self.host.call_store(self.strong(), epoch, call),
+            Effect::Renew { token, lease } => host.renew(self.id.clone(), token, lease),
+            Effect::Release { token, slot } => host.release(self.strong(), token, slot),
+            // Free in the store already: only the view counts it.
+            Effect::SlotFreed(slot) => drop(slot),
+            Effect::Orphaned(word) => host.orphaned(&self.id, word),
+            Effect::Detached(attempts) => self.detach(attempts),
+            Effect::Idle => host.shared.fleet.decay_latency(&self.id),
+            Effect::LookupLimited => host.shared.metrics.limited(super::limits::LOOKUPS),
+            Effect::Paced => host.shared.metrics.limited(super::limits::UPDATES),
+            Effect::Overdue => tracing::warn!(node.id = %self.id, "heartbeat overdue"),
+            Effect::BreakerOpened => {
+                tracing::warn!(node.id = %self.id, "the node failed too often and gets no jobs");
+            }
+            Effect::Forget => host.forget(self),
+            Effect::Send(_)
+            | Effect::CloseOlder
+            | Effect::Tell { .. }
+            | Effect::NotAssigned(_)
+            | Effect::Stale(_)
+            | Effect::ReportRefused { .. }
+            | Effect::SetTimer(_)
+            | Effect::FleetChanged => unreachable!("done under the lock"),
+        }
+    }
+
+    fn strong(&self) -> Arc<NodeHandle> {
+        self.me.upgrade().expect("whoever calls it holds it")
+    }
+
+    /// The node is on another instance now.
+    fn detach(&self, attempts: Vec<Attempt<Wire>>) {
+        let wanted = attempts.into_iter().filter(Attempt::is_wanted).map(|attempt| NewAttempt {
+            token: attempt.token,
+            turn: attempt.turn,
+            index: attempt.index,
+            listener: attempt.listener,
+            lease: Duration::ZERO,
+            wanted_until: None,
+        });
+        // Those of other instances are theirs to take along.
+        let local = wanted.filter(|attempt| matches!(attempt.listener, JobEvents::Local(_)));
+        let local: Vec<_> = local.collect();
+        self.state.lock().detached = true;
+        self.host.remove(self);
+        self.host.peers().take_over(&self.id, local);
+    }
+
+    /// Brings choosing up to date with the node. Returns how many of its slots may be offered.
+    fn put_entry(&self, state: &NodeState) -> u32 {
+        if state.detached {
+            return 0;
+        }
+        let (profile, version) = state.machine.profile();
+        let standing = state.machine.standing();
+        let able = standing.health == Health::Ready && standing.fresh;
+        let entry = NodeEntry {
+            profile: Arc::clone(profile),
+            version: fleet::ProfileVersion::new(version),
+            standing,
+            usage: None,
+        };
+        let open = state.machine.open_slots();
+        // Under the node's lock, so that what was true before never overwrites what is.
+        self.host.shared.fleet.put(&self.id, entry, open);
+        if able { open } else { 0 }
+    }
+
+    /// Brings choosing up to date with the node, and offers what is free to those who wait.
+    pub fn refresh(&self) {
+        let open = self.put_entry(&self.state.lock());
+        if open > 0 {
+            self.host.shared.fleet.offer(&self.id, open);
+        }
+    }
+
+    /// Does what time does, if it is time.
+    pub(super) fn tick(&self, now: Moment) {
+        if self.timer.load(Ordering::Relaxed) <= now.as_millis() {
+            self.timer.store(u64::MAX, Ordering::Relaxed);
+            self.apply(Event::Tick);
+        }
+    }
+
+    /// What the node understands, by its connection of this moment.
+    pub fn supports(&self) -> Supports {
+        self.state.lock().machine.supports().unwrap_or_default()
+    }
+
+    /// Whether somebody waits for this attempt of the node.
+    pub fn holds(&self, job: &JobId, attempt: u32) -> bool {
+        let state = self.state.lock();
+        state.machine.listener(job, attempt).is_some_and(JobEvents::is_alive)
+    }
+
+    /// Sends something that needs no answer; a connection that is full or gone does without.
+    pub fn send_to_node(&self, message: ToNode) -> bool {
+        let state = self.state.lock();
+        state.out.as_ref().is_some_and(|out| out.try_send(message).is_ok())
+    }
+
+    /// Where the node is in its life, for people.
+    pub(super) fn health(&self) -> Health {
+        self.state.lock().machine.health(Audience::People)
+    }
+}
+
+impl NodeLink for NodeHandle {
+    fn reach(&self) -> Reach {
+        let state = self.state.lock();
+        Reach {
+            instance: self.host.shared.instance.id.clone(),
+            supports: state.machine.supports().unwrap_or_default(),
+            running_lease: state.machine.running_lease(),
+        }
+    }
+
+    fn assign(
+        &self,
+        assign: Assign,
+        attempt: NewAttempt<JobEvents>,
+    ) -> Result<Supports, SendError> {
+        let message = Outgoing { token: attempt.token, assign: Box::new(assign) };
+        let state = self.state.lock();
+        let supports = state.machine.supports().unwrap_or_default();
+        let applied = self.apply_to(state, Event::AssignWanted { attempt, message });
+        applied.not_assigned.map_or(Ok(supports), Err)
+    }
+
+    fn post(&self, command: LinkCommand) {
+        let event = match command {
+            LinkCommand::Extended { token, lease } => Event::Extended { token, lease },
+            LinkCommand::End { job, attempt } => Event::Ended { job, attempt },
+            LinkCommand::GiveUp { job, attempt, reason, slot } => {
+                Event::GivenUp { job, attempt, reason, slot }
+            }
+            LinkCommand::Blame { job, attempt } => Event::Blamed { job, attempt },
+            LinkCommand::Fault => Event::Faulted,
+            LinkCommand::NoteGap { model, until } => {
+                Event::GapNoted { model, until: self.host.moment(until) }
+            }
+            LinkCommand::CloseGaps(models) => Event::GapsClosed(models),
+            LinkCommand::AcknowledgeResult { job, attempt } => {
+                let job = self.host.shared.secret.masked(job);
+                self.send_to_node(ToNode::ResultAck { job, attempt });
+                return;
+            }
+            LinkCommand::Update { reason } => {
+                let update = ToNode::Control { command: "update", reason: Some(reason) };
+                self.send_to_node(update);
+                return;
+            }
+            LinkCommand::NoteFailure { at_ms, job, code } => {
+                return self.state.lock().failures.note(at_ms, job, &code);
+            }
+        };
+        self.apply(event);
+    }
+}
+
+fn send_error(why: NotAssigned) -> SendError {
+    match why {
+        NotAssigned::Full => SendError::Full,
+        NotAssigned::NotConnected => SendError::NotConnected,
+    }
+}
+
+/// A moment of the host's clock.
+pub(super) fn moment(since: Instant, at: Instant) -> Moment {
+    Moment::from_millis(millis(at.saturating_duration_since(since)))
+}

@@ -1,0 +1,148 @@
+//! What the machines of nodes ask of the store. Each call is a task of its own, so that a store that
+//! hangs delays no word of a node about its jobs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use lingua_core::link::Event;
+use lingua_core::link::event::{self, Answer, Call};
+use lingua_core::{JobId, LeaseToken, NodeId};
+use lingua_store::nodes::{Beat, BeatReply, Claim, ProfileVersion, Put, Registration, Vitals};
+use lingua_store::slots::{Confirm, Report};
+
+use super::NodeHost;
+use super::handle::NodeHandle;
+use super::link::SlotGuard;
+use crate::tasks;
+
+impl NodeHost {
+    /// Asks the store, and tells the machine what it answered.
+    pub(super) fn call_store(self: &Arc<Self>, node: Arc<NodeHandle>, epoch: u64, call: Call) {
+        let host = Arc::clone(self);
+        tasks::spawn("node record", async move {
+            let answer = host.answer(&node, epoch, call).await.unwrap_or_else(|error| {
+                tracing::debug!(node.id = %node.id, %error, "the node's record was not written");
+                Answer::Failed
+            });
+            node.apply(Event::Answered { epoch, answer });
+        });
+    }
+
+    async fn answer(
+        &self,
+        node: &NodeHandle,
+        epoch: u64,
+        call: Call,
+    ) -> lingua_store::Result<Answer> {
+        let store = &self.shared.store;
+        match call {
+            Call::Put(vitals) => {
+                let registration = Registration {
+                    claim: Claim::Again(epoch),
+                    owner: self.shared.instance.clone(),
+                    profile: (**node.lock().machine.profile().0).clone(),
+                    vitals: store_vitals(vitals),
+                    known: true,
+                };
+                Ok(match store.nodes.put(&node.id, &registration).await? {
+                    Put::Stored { .. } => Answer::Stored,
+                    Put::Superseded { .. } => Answer::Superseded,
+                })
+            }
+            Call::Beat(vitals) => {
+                let version = ProfileVersion::from_bits(node.lock().machine.profile().1);
+                let beat = Beat { epoch, version, vitals: store_vitals(vitals) };
+                Ok(match store.nodes.beat(&node.id, &beat).await? {
+                    BeatReply::Kept { confirmed } => Answer::Kept { confirmed },
+                    BeatReply::PutAgain => Answer::PutAgain,
+                    BeatReply::Superseded { .. } => Answer::Superseded,
+                })
+            }
+            Call::LookUp(jobs) => self.look_up(node, &jobs).await.map(Answer::Found),
+            Call::Confirm(report) => self.confirm(node, epoch, &report).await,
+            Call::Renew { tokens, lease } => {
+                let mut renewed = Vec::with_capacity(tokens.len());
+                for token in tokens {
+                    if store.slots.renew(&node.id, token, lease).await?.is_some() {
+                        renewed.push(token);
+                    }
+                }
+                Ok(Answer::Renewed(renewed))
+            }
+        }
+    }
+
+    /// The leases of jobs that another process sent to the node. As many at once as the node may have
+    /// looked up.
+    async fn look_up(
+        &self,
+        node: &NodeHandle,
+        jobs: &[(JobId, u32)],
+    ) -> lingua_store::Result<Vec<Option<LeaseToken>>> {
+        let records = jobs.iter().map(|(job, _)| self.shared.store.jobs.get(job));
+        let records = try_join_all(records).await?;
+        // One that does not obey works on; its slot stays its own.
+        let obeys = node.supports().cancel;
+        let found = jobs.iter().zip(records).map(|((_, attempt), record)| {
+            let current = record.filter(|record| !(obeys && record.state.is_terminal()))?;
+            let own = current.assignment.filter(|assignment| {
+                assignment.node == node.id && assignment.token.attempt == *attempt
+            })?;
+            Some(own.token)
+        });
+        Ok(found.collect())
+    }
+
+    async fn confirm(
+        &self,
+        node: &NodeHandle,
+        epoch: u64,
+        report: &event::Report,
+    ) -> lingua_store::Result<Answer> {
+        let report = Report {
+            epoch,
+            running: report.running.as_deref(),
+            lease: report.lease,
+            grace: report.grace,
+            reserve_lease: report.reserve_lease,
+            quarantine: report.quarantine,
+        };
+        Ok(match self.shared.store.slots.confirm(&node.id, &report).await? {
+            Confirm::Confirmed(confirmed) => Answer::Confirmed(confirmed),
+            Confirm::Unknown => Answer::NoRecord,
+            Confirm::Superseded { .. } => Answer::Superseded,
+        })
+    }
+
+    /// Extends a lease, should the store be there.
+    pub(super) fn renew(self: &Arc<Self>, id: NodeId, token: LeaseToken, lease: Duration) {
+        let host = Arc::clone(self);
+        tasks::spawn("renew a lease", async move {
+            let _ = host.shared.store.slots.renew(&id, token, lease).await;
+        });
+    }
+
+    /// Gives the slot of an attempt back that its job gave up.
+    pub(super) fn release(
+        self: &Arc<Self>,
+        node: Arc<NodeHandle>,
+        token: LeaseToken,
+        slot: Option<SlotGuard>,
+    ) {
+        let host = Arc::clone(self);
+        tasks::spawn("give a slot back", async move {
+            if let Err(error) = host.shared.store.slots.release(&node.id, token).await {
+                tracing::debug!(node.id = %node.id, %error, "a slot is left to lapse");
+            }
+            // Only now does it count as free in the view.
+            drop(slot);
+            node.refresh();
+        });
+    }
+}
+
+fn store_vitals(vitals: event::Vitals) -> Vitals {
+    let event::Vitals { open_slots, health, overloaded, fresh_for } = vitals;
+    Vitals { max: open_slots, health, overloaded, fresh_for }
+}

@@ -1,0 +1,245 @@
+//! A node comes in, and says that it lives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lingua_core::budget::Timing;
+use lingua_core::link::{Event, HEARTBEATS_UNTIL_OVERDUE, NewAttempt, Trust, event};
+use lingua_core::node::{CapabilityError, Declaration, Health, NodeProfile};
+use lingua_core::outcome::Code;
+use lingua_core::time::millis;
+use lingua_core::{JobId, NodeId};
+use lingua_store::nodes::{Claim, Order, ProfileVersion, Put, Registration, Vitals};
+
+use super::limits::{LOOKUPS, REGISTRATIONS};
+use super::{
+    Connection, Heartbeat, MAX_NODES, NodeHandle, Nodes, Register, Registered, Supports, gap_name,
+};
+use crate::job::{Refusal, store_down};
+
+impl Nodes {
+    /// Makes the connection the node's newest one. An older one of the same node is told to close.
+    pub async fn register(self: &Arc<Self>, wish: Register) -> Result<Registered, Refusal> {
+        self.register_over(wish, None).await
+    }
+
+    /// The same over a connection that the node has already: what it was sent over it goes on.
+    pub async fn register_over(
+        self: &Arc<Self>,
+        wish: Register,
+        over: Option<&Connection>,
+    ) -> Result<Registered, Refusal> {
+        let (id, health, supports) = (wish.node.clone(), wish.health, wish.supports);
+        let profile = profile_of(wish.declaration, supports)?;
+        self.may_register(&id)?;
+        let known = self.get(&id);
+        if known.is_none() && self.host.table.read().len() >= MAX_NODES {
+            return Err(too_many_nodes());
+        }
+        let shared = self.shared();
+        let heartbeat = heartbeat_of(&shared.settings.timing, supports);
+        let order = match shared.store.orders.get(&id).await {
+            Ok(Order::Block) => return Err(blocked()),
+            Ok(order) => order,
+            Err(error) => return Err(store_down(&error)),
+        };
+        let trust = match &known {
+            Some(node) => node.lock().machine.trust_of(wish.arrival),
+            None => Trust::new(shared.settings.slow_start, wish.arrival),
+        };
+        let is_busy = wish.running.as_ref().is_some_and(|running| !running.is_empty());
+        let registration = Registration {
+            claim: Claim::Newest,
+            owner: shared.instance.clone(),
+            profile: profile.clone(),
+            vitals: Vitals {
+                max: trust.open(profile.max_slots),
+                health: if order == Order::Drain { Health::Draining } else { health },
+                overloaded: false,
+                fresh_for: heartbeat * HEARTBEATS_UNTIL_OVERDUE,
+            },
+            known: known.is_some() || is_busy || self.host.peers().knows(&id),
+        };
+        // The record is written before the node counts here: a store that is down refuses it.
+        let (epoch, moved) = match shared.store.nodes.put(&id, &registration).await {
+            Ok(Put::Stored { epoch, replaced }) => (epoch, replaced.is_some()),
+            Ok(Put::Superseded { .. }) => return Err(newer("a newer connection of it is there")),
+            Err(error) => return Err(store_down(&error)),
+        };
+        let slots = profile.max_slots;
+        let registered = event::Registered {
+            epoch,
+            over: over.map(|connection| connection.epoch),
+            version: ProfileVersion::of(&profile).bits(),
+            profile: Arc::new(profile),
+            health,
+            supports,
+            arrival: wish.arrival,
+            order,
+            heartbeat,
+            lists_running: wish.reports,
+            running: wish.running.map(|running| self.own_ids(running)),
+            moved,
+        };
+        let node = self.node_for(&id, epoch, |node| {
+            node.lock().detail = Arc::new(wish.detail);
+            // A report that is too long is refused with the next heartbeat.
+            node.connect(wish.out, Event::Registered(Box::new(registered)));
+        })?;
+        let resumed = known.is_some();
+        shared.metrics.registrations.inc();
+        tracing::info!(node.id = %id, epoch, resumed, slots, "node registered");
+        let ready = health == Health::Ready;
+        let connection = Connection { node, epoch };
+        Ok(Registered { connection, epoch, heartbeat, ready, resumed })
+    }
+
+    /// The node of the table, made if it is not there, with its new connection.
+    fn node_for(
+        &self,
+        id: &NodeId,
+        epoch: u64,
+        connect: impl FnOnce(&NodeHandle),
+    ) -> Result<Arc<NodeHandle>, Refusal> {
+        let node = {
+            let mut table = self.host.table.write();
+            let made = || NodeHandle::new(id.clone(), Arc::clone(&self.host));
+            Arc::clone(table.entry(id.clone()).or_insert_with(made))
+        };
+        if node.lock().machine.epoch() > epoch {
+            return Err(newer("a newer connection of this node registered at the same time"));
+        }
+        let timing = &self.shared().settings.timing;
+        let longest = Duration::from_millis(timing.deadline_ms + timing.margin_ms);
+        let wanted_until = Some(self.moment_in(longest));
+        for attempt in self.host.peers().take_attempts(id) {
+            node.apply(Event::Adopted(NewAttempt { wanted_until, ..attempt }));
+        }
+        connect(&node);
+        // Whoever forgot it in between did not know of the connection.
+        let mut table = self.host.table.write();
+        table.entry(id.clone()).or_insert_with(|| Arc::clone(&node));
+        drop(table);
+        Ok(node)
+    }
+
+    /// Takes a sign of life. One whose list of running jobs is too long counts all the same; only the
+    /// list is refused.
+    pub fn heartbeat(&self, from: &Connection, beat: Heartbeat) -> Result<(), Refusal> {
+        let node = &from.node;
+        let supports = node.lock().machine.supports_of(from.epoch);
+        let Some(supports) = supports else {
+            return Err(Refusal::new(Code::NotFound, "register again"));
+        };
+        let profile = match beat.declaration {
+            Some(declaration) => Some(profile_of(declaration, supports)?),
+            None => None,
+        };
+        let figures = [beat.cpu_percent, beat.gpu_percent, beat.mem_percent];
+        {
+            let mut state = node.lock();
+            if state.machine.order() == Order::Block {
+                return Err(blocked());
+            }
+            if figures.iter().any(Option::is_some) {
+                let detail = Arc::make_mut(&mut state.detail);
+                [detail.cpu_percent, detail.gpu_percent, detail.mem_percent] = figures;
+            }
+        }
+        let with_version = |profile: NodeProfile| {
+            let version = ProfileVersion::of(&profile).bits();
+            (Arc::new(profile), version)
+        };
+        let beat_event = event::Heartbeat {
+            profile: profile.map(with_version),
+            health: beat.health,
+            running: beat.running.map(|running| self.own_ids(running)),
+            running_count: beat.running_jobs,
+            percents: figures.into_iter().flatten().collect(),
+        };
+        let applied = node.apply(Event::Heartbeat { epoch: from.epoch, beat: beat_event });
+        if let Some(services) = beat.services {
+            self.services_run(node, services);
+        }
+        match applied.report_refused {
+            Some((unknown, wait)) => Err(self.too_many_unknown(unknown, wait)),
+            None => Ok(()),
+        }
+    }
+
+    /// Jobs by their own ids, of those that a node names.
+    fn own_ids(&self, named: Vec<(JobId, u32)>) -> Vec<(JobId, u32)> {
+        let own = |(masked, attempt)| (self.shared().secret.masked(masked), attempt);
+        named.into_iter().map(own).collect()
+    }
+
+    /// These services of a node run by its own word: what it missed of them it has now.
+    fn services_run(&self, node: &Arc<NodeHandle>, running: Vec<String>) {
+        let before = node.lock().services.replace(running.clone());
+        self.end_marks(&node.id, &running);
+        let closed = running.iter().filter_map(|service| gap_name(service)).collect();
+        node.apply(Event::GapsClosed(closed));
+        // Whoever sent a job that failed for want of it has the mark, also if that is another instance.
+        let begun = before.map(|known| {
+            running.into_iter().filter(|id| !known.contains(id)).collect::<Vec<String>>()
+        });
+        if let Some(services) = begun.filter(|begun| !begun.is_empty()) {
+            self.host.peers().services_run(&node.id, services);
+        }
+    }
+
+    /// Whether the node may register once more.
+    fn may_register(&self, id: &NodeId) -> Result<(), Refusal> {
+        self.registrations.take(id, self.host.now()).map_err(|wait| {
+            let most = self.shared().settings.node_limits.registrations_per_min;
+            let detail = format!("a node may register {most} times a minute");
+            self.limited(REGISTRATIONS, detail, wait)
+        })
+    }
+
+    /// Whether the node may have one more job looked up that this instance does not know.
+    pub fn may_look_up(&self, from: &Connection) -> Result<(), Refusal> {
+        let taken = from.node.lock().machine.may_look_up(self.host.now());
+        taken.map_err(|wait| self.too_many_unknown(1, wait))
+    }
+
+    fn too_many_unknown(&self, jobs: usize, wait: Duration) -> Refusal {
+        let most = self.shared().settings.node_limits.lookups_per_s;
+        let detail = format!(
+            "{jobs} jobs that this instance does not know; a node may name {most} a second"
+        );
+        self.limited(LOOKUPS, detail, wait)
+    }
+
+    fn limited(&self, limit: &'static str, detail: String, wait: Duration) -> Refusal {
+        self.shared().metrics.limited(limit);
+        Refusal::new(Code::RateLimited, detail).retry_after(millis(wait).max(1))
+    }
+}
+
+fn blocked() -> Refusal {
+    Refusal::new(Code::Forbidden, "an administrator blocked this node")
+}
+
+fn too_many_nodes() -> Refusal {
+    let full = "this instance has as many nodes as it can hold; try another one";
+    Refusal::new(Code::QuotaExceeded, full).retry_after(5_000)
+}
+
+fn newer(detail: &str) -> Refusal {
+    Refusal::new(Code::NodeIdConflict, detail)
+}
+
+fn profile_of(declaration: Declaration, supports: Supports) -> Result<NodeProfile, Refusal> {
+    let profile =
+        NodeProfile::from_declaration(declaration).map_err(|error: CapabilityError| {
+            Refusal::new(Code::InvalidCapability, error.to_string())
+        })?;
+    Ok(NodeProfile { agent: supports.bits(), ..profile })
+}
+
+/// How often a node is to send a heartbeat.
+fn heartbeat_of(timing: &Timing, supports: Supports) -> Duration {
+    let modern = supports.any();
+    Duration::from_millis(if modern { timing.heartbeat_ms } else { timing.compat_heartbeat_ms })
+}

@@ -1,0 +1,61 @@
+//! A node as people see it.
+
+use std::sync::Arc;
+
+use lingua_core::InstanceId;
+use lingua_core::link::{Audience, BreakerView, Supports};
+use lingua_core::node::{Health, NodeProfile};
+use lingua_store::nodes::Order;
+
+use super::{NodeDetail, NodeFailure, NodeHandle};
+
+/// A node at one moment, whoever has its connection.
+pub(crate) struct NodeStatus {
+    pub instance: InstanceId,
+    pub health: Health,
+    pub connected: bool,
+    pub fresh: bool,
+    pub overloaded: bool,
+    pub order: Order,
+    pub breaker: BreakerView,
+    pub epoch: u64,
+    pub open_slots: u32,
+    /// Attempts that somebody waits for.
+    pub running: usize,
+    pub done: u64,
+    pub failed: u64,
+    pub failures: Vec<NodeFailure>,
+    pub profile: Arc<NodeProfile>,
+    pub supports: Supports,
+    pub missing_models: Vec<String>,
+    pub detail: Arc<NodeDetail>,
+}
+
+impl NodeHandle {
+    pub fn status(&self) -> NodeStatus {
+        let now = self.host.now();
+        let state = self.lock();
+        let machine = &state.machine;
+        let standing = machine.standing();
+        let (done, failed) = machine.totals();
+        NodeStatus {
+            instance: self.host.shared.instance.id.clone(),
+            health: machine.health(Audience::People),
+            connected: machine.is_connected(),
+            fresh: machine.is_fresh(now),
+            overloaded: standing.overloaded,
+            order: machine.order(),
+            breaker: BreakerView::of(machine.breaker(), now),
+            epoch: machine.epoch(),
+            open_slots: machine.open_slots(),
+            running: machine.wanted(),
+            done,
+            failed,
+            failures: state.failures.latest(),
+            profile: Arc::clone(machine.profile().0),
+            supports: machine.supports().unwrap_or_default(),
+            missing_models: standing.missing_models.iter().map(ToString::to_string).collect(),
+            detail: Arc::clone(&state.detail),
+        }
+    }
+}

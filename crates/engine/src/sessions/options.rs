@@ -1,0 +1,42 @@
+//! How speech is to be worked on.
+
+use lingua_core::eligibility::Route;
+use lingua_core::session::Routes;
+use lingua_protocol::JobOptions;
+use lingua_protocol::options::JsonObject;
+
+/// How the speech of a session is to be worked on.
+#[derive(Clone, Debug)]
+pub struct SpeechOptions {
+    /// The directions, one job for each.
+    pub routes: Routes,
+    /// The translation is to be spoken.
+    pub speech: bool,
+    /// Without a voice for the target language there is to be no answer, instead of text alone.
+    pub requires_speech: bool,
+    /// What the client wants of each job. Of several targets it names the first.
+    pub job: JobOptions,
+    /// The steps for a target that is the language spoken, if there is one among several.
+    pub untranslated: Option<JsonObject>,
+    /// `opus`, `pcm16`, …
+    pub audio_format: &'static str,
+    /// In Hz.
+    pub sample_rate: u32,
+}
+
+impl SpeechOptions {
+    /// What is wanted of the job of one direction. Of several targets the node is told the tag, of one what
+    /// the client wrote.
+    pub(super) fn of(&self, route: &Route) -> JobOptions {
+        let mut job = self.job.clone();
+        if let Route::Directed(source, target) = route {
+            if self.routes.lanes() > 1 {
+                job.tgt_lang = target.to_string();
+            }
+            if source == target && self.untranslated.is_some() {
+                job.pipeline.clone_from(&self.untranslated);
+            }
+        }
+        job
+    }
+}

@@ -1,0 +1,158 @@
+//! How a client wants its speech to be worked on.
+
+use lingua_core::Lang;
+use lingua_core::eligibility::Route;
+use lingua_core::session::settings::MAX_LANES;
+use lingua_core::session::{Routes, RoutesError};
+use lingua_engine::job::{JobOptions, Refusal};
+use lingua_engine::sessions::options::SpeechOptions;
+use lingua_protocol::client::inbound::Targets;
+use lingua_protocol::fields::{AUTO, direction, invalid, language, whole_pipeline, wrong};
+use lingua_protocol::options::{JsonObject, Switch};
+use lingua_protocol::raw::RawMessage;
+use serde::Deserialize;
+
+use super::{Codec, SAMPLE_RATE};
+
+/// What a message says about how to work on speech.
+pub(super) struct Wishes {
+    job: JobOptions,
+    targets: Option<Vec<String>>,
+}
+
+impl Wishes {
+    /// Of `session_init` or `set_languages`, whose steps follow from the rest.
+    pub(super) fn of_session(message: &RawMessage<'_>) -> Result<Self, Refusal> {
+        let job = JobOptions { pipeline: None, ..message.view().map_err(invalid)? };
+        let Targets { targets } = message.view().map_err(invalid)?;
+        Ok(Wishes { job, targets })
+    }
+
+    /// Of `utterance`, which has one target.
+    pub(super) fn of_utterance(message: &RawMessage<'_>) -> Result<Self, Refusal> {
+        Ok(Wishes { job: message.view().map_err(invalid)?, targets: None })
+    }
+
+    /// The options of a new session, with what it said about speech; a client that lists nothing expects
+    /// partials unless it says otherwise.
+    pub(super) fn opening(
+        self,
+        codec: Codec,
+        said: Option<bool>,
+        existing: bool,
+    ) -> Result<SpeechOptions, Refusal> {
+        let (mut job, speech) = (self.job, said.unwrap_or(true));
+        let routes = directions(&mut job, self.targets)?;
+        job.check()?;
+        let streaming = job.enable_streaming_asr.0.unwrap_or(existing);
+        job.enable_streaming_asr = Switch(Some(streaming));
+        job.pipeline = Some(JsonObject(whole_pipeline(translated(&routes), speech)));
+        Ok(SpeechOptions {
+            speech,
+            requires_speech: said == Some(true),
+            job,
+            untranslated: untranslated(&routes, speech),
+            audio_format: codec.as_str(),
+            sample_rate: SAMPLE_RATE,
+            routes,
+        })
+    }
+
+    /// The options of what names its own direction within a session. What it leaves out is as in the
+    /// session, where that fits the direction.
+    pub(super) fn within(self, session: &SpeechOptions) -> Result<SpeechOptions, Refusal> {
+        let Wishes { mut job, targets } = self;
+        let (before, pipeline) = (&session.job, job.pipeline.take());
+        if job.mode.is_none() {
+            // Only a node that may find out the language itself is told that it goes both ways.
+            let fits =
+                |mode: &String| mode == "one_way" && !job.src_lang.eq_ignore_ascii_case(AUTO);
+            job.mode = before.mode.clone().filter(fits);
+        }
+        if job.dialect.is_none() && job.src_lang.eq_ignore_ascii_case(&before.src_lang) {
+            // A dialect is one of its language.
+            job.dialect.clone_from(&before.dialect);
+        }
+        let (mode, dialect) = (job.mode.clone(), job.dialect.clone());
+        job.fill_from(before);
+        (job.mode, job.dialect, job.pipeline) = (mode, dialect, pipeline);
+        let routes = directions(&mut job, targets)?;
+        job.check()?;
+        let (pipeline, speech) = steps(job.pipeline.take(), translated(&routes), session.speech)?;
+        job.pipeline = Some(pipeline);
+        Ok(SpeechOptions {
+            speech,
+            requires_speech: session.requires_speech,
+            job,
+            untranslated: untranslated(&routes, speech),
+            audio_format: session.audio_format,
+            sample_rate: session.sample_rate,
+            routes,
+        })
+    }
+}
+
+/// The directions that a client names: into `tgt_lang`, or into several `targets`, of which it is one. The mode
+/// becomes what the node is told, and the target the first of several.
+fn directions(job: &mut JobOptions, targets: Option<Vec<String>>) -> Result<Routes, Refusal> {
+    let (a, b) = (job.lang_a.as_deref(), job.lang_b.as_deref());
+    let (route, mode) = direction(&job.src_lang, &job.tgt_lang, job.mode.take(), a, b)?;
+    job.mode = mode;
+    let Some(targets) = targets else { return Ok(Routes::one(route)) };
+    if targets.len() > MAX_LANES {
+        return Err(wrong("targets", RoutesError::TooMany(targets.len())));
+    }
+    let tags: Vec<Lang> =
+        targets.iter().map(|tag| language("targets", tag)).collect::<Result<_, Refusal>>()?;
+    let Some(first) = targets.into_iter().next() else {
+        return Err(wrong("targets", RoutesError::None));
+    };
+    if !tags.contains(&language("tgt_lang", &job.tgt_lang)?) {
+        return Err(wrong("tgt_lang", "is not among the targets"));
+    }
+    let both_ways =
+        matches!(route, Route::Either(..)) || job.mode.as_deref() == Some("two_way_auto");
+    if tags.len() > 1 && both_ways {
+        let text = "several are possible one way only: name the source, without two_way_auto";
+        return Err(wrong("targets", text));
+    }
+    job.tgt_lang = first;
+    let routes = match route {
+        Route::Either(..) => Ok(Routes::one(route)),
+        Route::Directed(source, _) => {
+            Routes::new(tags.iter().map(|target| Route::Directed(source, *target)))
+        }
+    };
+    routes.map_err(|error| wrong("targets", error))
+}
+
+/// A direction that needs translation, if there is one.
+fn translated(routes: &Routes) -> Route {
+    let needs = |(_, route): &(_, Route)| route.directions().any(|(src, tgt)| src != tgt);
+    routes.iter().find(needs).map_or(routes.first(), |(_, route)| route)
+}
+
+/// The steps for a target that is the language spoken, if there is one among several.
+fn untranslated(routes: &Routes, speech: bool) -> Option<JsonObject> {
+    let same = |(_, route): &(_, Route)| route.directions().all(|(src, tgt)| src == tgt);
+    let (_, route) = routes.iter().find(same).filter(|_| routes.lanes() > 1)?;
+    Some(JsonObject(whole_pipeline(route, speech)))
+}
+
+/// The steps that a node is to take, and whether the last of them is to speak.
+fn steps(
+    own: Option<JsonObject>,
+    route: Route,
+    speech: bool,
+) -> Result<(JsonObject, bool), Refusal> {
+    #[derive(Deserialize)]
+    struct Steps {
+        use_tts: Option<bool>,
+    }
+    let Some(own) = own else {
+        return Ok((JsonObject(whole_pipeline(route, speech)), speech));
+    };
+    let steps: Steps = serde_json::from_str(own.get())
+        .map_err(|_| wrong("pipeline.use_tts", "is true or false, and said once"))?;
+    Ok((own, steps.use_tts.unwrap_or(speech)))
+}

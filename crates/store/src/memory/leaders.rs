@@ -1,0 +1,52 @@
+//! Which instance leads a task, and what leaders published.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lingua_core::Moment;
+use parking_lot::Mutex;
+
+use super::expiring::Map;
+use super::{MemoryStore, next_epoch};
+use crate::error::{Result, checked_ms};
+use crate::instance::Instance;
+use crate::leaders::{Lead, Leaders, Task};
+
+pub(super) type Tasks = Mutex<Map<Task, Leader>>;
+
+/// The leader of a task, or the last one it had: its fence is the next one's floor.
+pub(super) struct Leader {
+    instance: Instance,
+    pub(super) fence: u64,
+    until: Moment,
+    pub(super) published: Option<Vec<u8>>,
+}
+
+#[async_trait]
+impl Leaders for MemoryStore {
+    async fn lead(&self, task: Task, instance: &Instance, ttl: Duration) -> Result<Lead> {
+        checked_ms(ttl)?;
+        let now = self.clock.now();
+        let mut leaders = self.tasks.lock();
+        let last = leaders.get(&task);
+        let fence = match last.filter(|leader| leader.until > now) {
+            Some(leader) if leader.instance == *instance => leader.fence,
+            Some(leader) => return Ok(Lead::Held { by: leader.instance.clone() }),
+            None => next_epoch(last.map(|leader| leader.fence), now),
+        };
+        let published = leaders.remove(&task).and_then(|leader| leader.published);
+        let (instance, until) = (instance.clone(), now + ttl);
+        leaders.insert(task, Leader { instance, fence, until, published });
+        Ok(Lead::Leading { fence })
+    }
+
+    async fn resign(&self, task: Task, instance: &Instance, fence: u64) -> Result<()> {
+        let now = self.clock.now();
+        let mut leaders = self.tasks.lock();
+        let current = leaders.get_mut(&task);
+        if let Some(leader) = current.filter(|l| l.instance == *instance && l.fence == fence) {
+            leader.until = leader.until.min(now);
+        }
+        Ok(())
+    }
+}
