@@ -20,7 +20,7 @@ export async function chromium(t, switches) {
     if (!answer.ok) throw new Error(value.message);
     return value;
   };
-  const args = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--lang=en", "--window-size=1280,900", ...switches];
+  const args = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--lang=en", "--window-size=1280,900", ...switches];
   const capabilities = { alwaysMatch: { browserName: "chrome", "goog:chromeOptions": { args }, "goog:loggingPrefs": { browser: "ALL" } } };
   const { sessionId } = await call("POST", "/session", { capabilities });
   const tell = (what, body) => call("POST", `/session/${sessionId}/${what}`, body);

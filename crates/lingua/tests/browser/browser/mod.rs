@@ -44,6 +44,11 @@ impl Browser {
             "--disable-gpu".to_owned(),
             "--disable-dev-shm-usage".to_owned(),
             "--hide-scrollbars".to_owned(),
+            // What it would do on its own: look for hosts of its maker, many times, while a test waits for it.
+            "--no-first-run".to_owned(),
+            "--disable-background-networking".to_owned(),
+            "--disable-component-update".to_owned(),
+            "--disable-sync".to_owned(),
             "--lang=en".to_owned(),
             format!("--window-size={width},{height}"),
         ];
