@@ -56,7 +56,7 @@ use signature::Signature;
 use tags::LanguageTags;
 
 /// Randomly seeded, for keys that nodes and clients choose.
-type SafeMap<K, V> = HashMap<K, V, foldhash::quality::RandomState>;
+type SafeMap<K, V> = HashMap<K, V, crate::hash::Quality>;
 
 /// The index of a node. Reused after the node left; its serial tells it from a later one.
 type NodeIx = u32;

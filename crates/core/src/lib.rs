@@ -14,6 +14,7 @@
 //!   twice creating once.
 //! - [`outcome`]: the stable codes and words that callers see.
 //! - [`budget`]: the one deadline of a job and the retries a fleet may afford.
+//! - [`hash`]: hashers of maps, whose order a simulation can fix.
 //! - [`session`]: the machine of one conversation, `on_event(now, Event) -> Effects`.
 
 pub mod ids;
@@ -23,6 +24,7 @@ pub mod limits;
 pub mod node;
 pub mod eligibility;
 mod chance;
+pub mod hash;
 pub mod fleet;
 pub mod slots;
 pub mod rate;

@@ -186,7 +186,7 @@ pub struct Leases {
     reserved: Vec<Lease>,
     running: Vec<Lease>,
     /// Spent tokens by their nonces, which no two share, and the order in which to forget them.
-    spent: HashSet<u128, foldhash::fast::RandomState>,
+    spent: HashSet<u128, crate::hash::Fast>,
     spent_order: VecDeque<(Moment, u128)>,
 }
 

@@ -35,13 +35,13 @@ pub(crate) mod fuzzing;
 
 pub(crate) use orphans::OrphanedOutcome;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::Bytes;
 use lingua_core::JobId;
+use lingua_core::hash::{HashMap, HashSet};
 use lingua_protocol::peer::{BodyRef, Goal};
 use lingua_store::presence::{Announce, Peer};
 use lingua_store::{Backend, Instance};
@@ -274,6 +274,7 @@ impl Cluster {
         }
         loop {
             tokio::select! {
+                biased;
                 _ = announce.tick() => match self.announce(&address).await {
                     Ok(()) => {}
                     Err(JoinError::Taken { address }) => tracing::error!(
@@ -308,7 +309,7 @@ impl Cluster {
             Ok(peers) => peers,
             Err(error) => return tracing::debug!(%error, "nobody knows who is there"),
         };
-        let (mut others, mut apart) = (HashMap::new(), HashSet::new());
+        let (mut others, mut apart) = (HashMap::default(), HashSet::default());
         for peer in peers.into_iter().filter(|peer| peer.instance != self.shared.instance) {
             match presence::read(&self.shared.secret, &peer) {
                 Ok(address) => {

@@ -78,6 +78,20 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How often who waits for a job of another instance looks whether this one stops.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// What an engine does not have of itself: the time of day, and chance.
+pub struct Surroundings {
+    /// For dates on the wire.
+    pub clock: Clock,
+    /// For names that nobody shares, and choices between equals.
+    pub chance: Chance,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Surroundings { clock: Clock::system(), chance: Chance::system() }
+    }
+}
+
 /// Whether new work is taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Readiness {
@@ -96,12 +110,24 @@ impl Engine {
     /// An engine over this store, under this name, with its clockwork running. `secret` is what the
     /// instances of one store share.
     pub fn start(store: Backend, instance: Instance, settings: Settings, secret: Secret) -> Self {
-        let (metrics, clock) = (Arc::new(Metrics::default()), Clock::system());
+        Engine::start_in(Surroundings::default(), store, instance, settings, secret)
+    }
+
+    /// The same with a clock and chance of the caller's.
+    pub fn start_in(
+        surroundings: Surroundings,
+        store: Backend,
+        instance: Instance,
+        settings: Settings,
+        secret: Secret,
+    ) -> Self {
+        let (metrics, Surroundings { clock, chance }) =
+            (Arc::new(Metrics::default()), surroundings);
         metrics.started_ms(clock.now().as_millis());
         let (outbox, undeliverable) = Outbox::new(
             instance.clone(),
             store.clone(),
-            Chance,
+            chance.clone(),
             Arc::clone(&metrics),
             secret.clone(),
         );
@@ -118,7 +144,7 @@ impl Engine {
             store,
             instance,
             clock,
-            chance: Chance,
+            chance,
             secret,
             metrics,
             outbox,
@@ -143,7 +169,7 @@ impl Engine {
         let leader = Leader::new(
             shared.store.clone(),
             shared.instance.clone(),
-            shared.chance,
+            shared.chance.clone(),
             Arc::clone(&shared.metrics),
         );
         let draining = Arc::<AtomicBool>::default();
@@ -313,7 +339,7 @@ impl Engine {
     /// themselves. The spans come out here; `None` if somebody reads them already.
     pub fn trace(&self, share: f64) -> Option<mpsc::Receiver<Span>> {
         let Shared { metrics, clock, chance, tracer, .. } = &*self.shared;
-        let (made, spans) = Tracer::new(share, Arc::clone(metrics), clock, *chance);
+        let (made, spans) = Tracer::new(share, Arc::clone(metrics), clock, chance.clone());
         tracer.set(Arc::new(made)).is_ok().then_some(spans)
     }
 
@@ -333,7 +359,7 @@ impl Engine {
 
     /// The door through which randomness comes in.
     pub fn chance(&self) -> Chance {
-        self.shared.chance
+        self.shared.chance.clone()
     }
 
     /// Whether new work is taken at this moment.

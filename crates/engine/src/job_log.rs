@@ -238,7 +238,7 @@ pub(crate) fn page(
 pub(crate) struct JobLog(Mutex<Kept>);
 
 struct Kept {
-    jobs: HashMap<JobId, Entry, foldhash::quality::RandomState>,
+    jobs: HashMap<JobId, Entry, lingua_core::hash::Quality>,
     /// Jobs with a result, and others.
     books: [TenantRetention<(JobId, u64)>; 2],
     /// The failed ones among them that ended last.

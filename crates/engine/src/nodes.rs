@@ -69,7 +69,7 @@ pub(crate) struct NodeHost {
     policy: Arc<Policy>,
     /// The beginning of the machines' clock.
     since: Instant,
-    table: RwLock<HashMap<NodeId, Arc<NodeHandle>, foldhash::quality::RandomState>>,
+    table: RwLock<HashMap<NodeId, Arc<NodeHandle>, lingua_core::hash::Quality>>,
     peers: OnceLock<Arc<dyn Peers>>,
 }
 
@@ -255,6 +255,7 @@ impl Nodes {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
+                biased;
                 _ = tick.tick() => self.tick(),
                 changed = status.changed() => {
                     if changed.is_err() {

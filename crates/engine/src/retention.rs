@@ -22,7 +22,7 @@ pub(crate) struct TenantRetention<K> {
     shares: Shares,
     /// By the order in which they came, so the oldest first.
     entries: BTreeMap<u64, Entry<K>>,
-    tenants: HashMap<TenantId, Tenant, foldhash::quality::RandomState>,
+    tenants: HashMap<TenantId, Tenant, lingua_core::hash::Quality>,
     bytes: usize,
     next: u64,
 }

@@ -290,12 +290,12 @@ mod tests {
 
     #[test]
     fn a_key_file_has_keys_of_64_digits_and_a_refusal_does_not_show_them() {
-        let made = Secret::new_file(Chance);
+        let made = Secret::new_file(Chance::system());
         let secret = Secret::read(&made).unwrap();
         assert!(!secret.takes_unsigned());
         assert_eq!(secret.fingerprint().len(), FINGERPRINT_CHARS);
         assert_ne!(
-            Secret::read(&Secret::new_file(Chance)).unwrap().fingerprint(),
+            Secret::read(&Secret::new_file(Chance::system())).unwrap().fingerprint(),
             secret.fingerprint()
         );
         let commented = format!("# made today\n\n  {}  \n", made.trim());

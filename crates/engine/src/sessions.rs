@@ -81,7 +81,7 @@ pub struct Sessions {
 
 #[derive(Default)]
 struct Open {
-    sessions: HashMap<SessionKey, Arc<SessionHandle>, foldhash::quality::RandomState>,
+    sessions: HashMap<SessionKey, Arc<SessionHandle>, lingua_core::hash::Quality>,
     tenants: HashMap<TenantId, usize>,
 }
 

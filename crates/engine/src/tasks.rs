@@ -1,8 +1,12 @@
 //! The one way to start a task.
 
+mod host;
+
 use std::future::Future;
 
 use tokio::task::JoinHandle;
+
+pub use host::Host;
 
 /// Starts a task under a name. A panic inside it is logged with the name and ends nothing else;
 /// whoever awaits the handle learns of it.
@@ -11,10 +15,10 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let inner = tokio::spawn(work);
+    let inner = host::spawn(work);
     // Aborting the outer handle must end the work too, not merely stop watching it.
     let guard = AbortOnDrop(inner.abort_handle());
-    tokio::spawn(async move {
+    host::spawn(async move {
         let outcome = inner.await;
         drop(guard);
         match outcome {
@@ -31,7 +35,7 @@ where
 /// Starts a task of which there are very many and whose end nobody awaits. A panic inside it ends
 /// it alone, and the process's panic hook reports it.
 pub fn start(work: impl Future<Output = ()> + Send + 'static) {
-    tokio::spawn(work);
+    host::spawn(work);
 }
 
 struct AbortOnDrop(tokio::task::AbortHandle);

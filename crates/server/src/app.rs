@@ -188,7 +188,7 @@ async fn open(config: &Config) -> Result<(Backend, Secret), Failure> {
         Location::Machine => cluster_key::Store::Here,
         Location::Network { store, .. } => cluster_key::Store::Beyond(store),
     };
-    let secret = cluster_key::read(config, &place, Chance).map_err(Failure::refused)?;
+    let secret = cluster_key::read(config, &place, Chance::system()).map_err(Failure::refused)?;
     Ok((open_store(&url, Options::default()).await?, secret))
 }
 
@@ -227,7 +227,7 @@ fn end_with_stdin() {
 
 /// An engine with its clockwork running.
 fn start_engine(store: Backend, config: &Config, secret: Secret) -> Engine {
-    let chance = Chance;
+    let chance = Chance::system();
     let id = match &config.main.instance_id {
         Some(id) => id.clone(),
         None => InstanceId::new(format!("lingua-{:08x}", chance.bits() as u32))
@@ -240,7 +240,7 @@ fn start_engine(store: Backend, config: &Config, secret: Secret) -> Engine {
 /// An engine on the embedded store, for a scheduler inside another program: quick rather than stable.
 pub async fn start_embedded() -> Result<Engine, Failure> {
     let store = open_store(MEMORY, Options::default()).await?;
-    Ok(start_engine(store, &Config::preset(Profile::Fast), Secret::random(Chance)))
+    Ok(start_engine(store, &Config::preset(Profile::Fast), Secret::random(Chance::system())))
 }
 
 /// Opens a store by its URL.

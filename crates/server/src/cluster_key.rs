@@ -170,7 +170,7 @@ mod tests {
         let prints: Vec<String> = std::thread::scope(|scope| {
             let one = || {
                 start.wait();
-                make(&file, Chance).unwrap();
+                make(&file, Chance::system()).unwrap();
                 from_file(&file).unwrap().fingerprint().to_owned()
             };
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(one)).collect();
@@ -189,14 +189,14 @@ mod tests {
         let file = directory.path().join("k");
         let mut config = Config::preset(crate::config::Profile::Stable);
         config.cluster.key_file = Some(file.clone());
-        let refused = || read(&config, &Store::Here, Chance).unwrap_err();
+        let refused = || read(&config, &Store::Here, Chance::system()).unwrap_err();
         assert!(refused().contains("openssl rand -hex 32"), "{}", refused());
         for wrong in ["", "secret-but-no-key", "0123"] {
             fs::write(&file, wrong).unwrap();
             assert!(refused().starts_with("cluster.key_file: /"), "{}", refused());
             assert!(wrong.is_empty() || !refused().contains(wrong), "{}", refused());
         }
-        fs::write(&file, Secret::new_file(Chance)).unwrap();
-        assert!(read(&config, &Store::Here, Chance).is_ok());
+        fs::write(&file, Secret::new_file(Chance::system())).unwrap();
+        assert!(read(&config, &Store::Here, Chance::system()).is_ok());
     }
 }

@@ -29,6 +29,11 @@ impl Clock {
         Clock(Source::Running { started: tokio::time::Instant::now(), epoch_ms })
     }
 
+    /// A clock that shows this time of day now, in epoch milliseconds: a machine's of a simulation.
+    pub fn showing(epoch_ms: u64) -> Self {
+        Clock(Source::Running { started: tokio::time::Instant::now(), epoch_ms })
+    }
+
     /// A clock that stands still until [`Clock::advance`] moves it.
     pub fn manual() -> Self {
         Clock(Source::Manual(Arc::new(AtomicU64::new(1_000_000))))

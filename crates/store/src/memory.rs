@@ -9,6 +9,7 @@
 //! - `bus` holds presence too: that an instance lives and what is in its inbox belong together.
 //! - `jobs`, `deadlines`, `requests`, `turns`, `owners`, `leaders`, `snapshots`, `rates`, `revocations`,
 //!   `history`: one file per trait.
+//! - `fork`: a copy as a replica has it, for simulations.
 //! - `expiring` on a `slab`, `prehashed`, `sharded`, `waiting`: what they are made of.
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ mod bus;
 mod deadlines;
 mod expiring;
 mod feed;
+mod fork;
 mod history;
 mod jobs;
 mod leaders;
@@ -62,7 +64,12 @@ pub struct MemoryStore {
 impl MemoryStore {
     /// An empty store on this clock, always up.
     pub fn open(clock: Clock) -> Backend {
-        let store = Arc::new(MemoryStore::new(clock));
+        Arc::new(MemoryStore::new(clock)).backend()
+    }
+
+    /// The store as an engine holds it.
+    pub fn backend(self: Arc<Self>) -> Backend {
+        let store = self;
         let status = store.status.subscribe();
         Backend {
             nodes: store.clone(),
@@ -87,7 +94,8 @@ impl MemoryStore {
         }
     }
 
-    fn new(clock: Clock) -> Self {
+    /// An empty store on this clock.
+    pub fn new(clock: Clock) -> Self {
         MemoryStore {
             clock,
             nodes: nodes::Nodes::default(),

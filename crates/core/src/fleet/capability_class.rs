@@ -85,7 +85,7 @@ pub(super) struct CapabilityClasses {
     /// With their hashes: hashing a profile is slow, and a table that grows needs all hashes.
     by_capabilities: HashTable<(u64, ClassIx)>,
     /// Randomly seeded, because nodes choose what is hashed.
-    hasher: foldhash::quality::RandomState,
+    hasher: crate::hash::Quality,
     bits: TagBits,
     last_serial: u32,
 }

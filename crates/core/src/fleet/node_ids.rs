@@ -13,7 +13,7 @@ pub(super) struct NodeIds {
     /// Half of the hash, and the index. Eight bytes each, so that many fit into the cache.
     by_hash: HashTable<(u32, NodeIx)>,
     /// Randomly seeded, because nodes choose their ids.
-    hasher: foldhash::quality::RandomState,
+    hasher: crate::hash::Quality,
     /// The node that was chosen last: the next question is probably about it.
     latest: NodeIx,
 }

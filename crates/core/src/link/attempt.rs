@@ -149,7 +149,7 @@ pub(super) struct Lapsed<K: Kinds> {
 
 /// The attempts of one node, at most one of each job.
 pub(super) struct Attempts<K: Kinds> {
-    by_job: HashMap<JobId, Attempt<K>, foldhash::fast::RandomState>,
+    by_job: HashMap<JobId, Attempt<K>, crate::hash::Fast>,
     /// Nothing is due before this; `None` if nothing is due at all.
     due: Option<Moment>,
 }

@@ -48,7 +48,7 @@ pub(crate) struct Bodies {
 #[derive(Default)]
 struct Kept {
     /// With whether it was fetched.
-    by_name: HashMap<u128, (Bytes, bool), foldhash::quality::RandomState>,
+    by_name: HashMap<u128, (Bytes, bool), lingua_core::hash::Quality>,
     order: VecDeque<(Instant, u128, usize)>,
     bytes: usize,
 }
@@ -60,7 +60,7 @@ impl Bodies {
 
     /// Keeps a body for a while. Its name has 128 bits that nobody can guess, and is told only to
     /// the instance that is to fetch it.
-    pub fn keep(&self, body: Bytes, chance: Chance) -> BodyRef {
+    pub fn keep(&self, body: Bytes, chance: &Chance) -> BodyRef {
         let (name, now) = (chance.nonce(), Instant::now());
         let (bytes, digest) = (body.len(), digest(&body));
         let mut kept = self.kept.lock();
@@ -138,7 +138,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_is_found_by_its_name_alone() {
         let bodies = bodies();
-        let kept = bodies.keep(Bytes::from_static(b"speech"), Chance);
+        let kept = bodies.keep(Bytes::from_static(b"speech"), &Chance::system());
         assert_eq!(kept.bytes, 6);
         assert_eq!(bodies.get(&kept.name).as_deref(), Some(&b"speech"[..]));
         for wrong in ["", "00", "é", "-", "--", "a-b-c"] {
@@ -150,7 +150,7 @@ mod tests {
     #[tokio::test]
     async fn a_name_that_was_changed_or_that_a_stranger_made_is_none() {
         let bodies = bodies();
-        let kept = bodies.keep(Bytes::from_static(b"speech"), Chance);
+        let kept = bodies.keep(Bytes::from_static(b"speech"), &Chance::system());
         let (said, mark) = kept.name.rsplit_once('-').unwrap();
         let (nonce, _) = said.split_once('-').unwrap();
         let longer = format!("{nonce}-ffffff");
@@ -164,7 +164,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_is_the_one_that_was_kept() {
         let secret = Secret::from_seed(b"here");
-        let kept = bodies().keep(Bytes::from_static(b"speech"), Chance);
+        let kept = bodies().keep(Bytes::from_static(b"speech"), &Chance::system());
         assert!(is_meant(&kept, b"speech", &secret));
         assert!(!is_meant(&kept, b"Speech", &secret) && !is_meant(&kept, b"", &secret));
         let bare = BodyRef { digest: None, ..kept };
@@ -177,7 +177,7 @@ mod tests {
     #[tokio::test]
     async fn a_name_holds_for_a_while_only() {
         let mut bodies = bodies();
-        let kept = bodies.keep(Bytes::from_static(b"speech"), Chance);
+        let kept = bodies.keep(Bytes::from_static(b"speech"), &Chance::system());
         bodies.since = bodies.since.checked_sub(KEEP + Duration::from_secs(2)).unwrap();
         assert!(bodies.get(&kept.name).is_none());
     }
@@ -185,10 +185,10 @@ mod tests {
     #[tokio::test]
     async fn what_waits_is_bounded() {
         let bodies = bodies();
-        let first = bodies.keep(Bytes::from(vec![0; MAX_BYTES / 2]), Chance);
-        bodies.keep(Bytes::from(vec![0; MAX_BYTES / 2]), Chance);
+        let first = bodies.keep(Bytes::from(vec![0; MAX_BYTES / 2]), &Chance::system());
+        bodies.keep(Bytes::from(vec![0; MAX_BYTES / 2]), &Chance::system());
         assert!(bodies.get(&first.name).is_some());
-        bodies.keep(Bytes::from_static(b"one more"), Chance);
+        bodies.keep(Bytes::from_static(b"one more"), &Chance::system());
         assert!(bodies.get(&first.name).is_none(), "the oldest goes first");
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! The feed of changes makes it quick, and reading everything again now and then makes it true.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lingua_core::hash::HashSet;
 use lingua_store::nodes::{FeedCursor, NODE_SHARDS};
 use tokio::time::Instant;
 
@@ -41,7 +41,7 @@ impl Cluster {
                 continue;
             };
             let changes = tokio::select! {
-                changes = self.shared.store.feed.changes(Some(from), WAIT) => changes,
+                biased;
                 changed = status.changed() => match changed {
                     Ok(()) => {
                         resync_at = Instant::now();
@@ -49,6 +49,7 @@ impl Cluster {
                     }
                     Err(_) => return,
                 },
+                changes = self.shared.store.feed.changes(Some(from), WAIT) => changes,
             };
             match changes {
                 Ok(changes) => {

@@ -325,6 +325,7 @@ impl Cluster {
         let Inflow { mut undeliverable, mut orphans } = inflow;
         loop {
             tokio::select! {
+                biased;
                 Some(returned) = undeliverable.recv() => match returned {
                     Undelivered::Word(word) => self.on_undeliverable(word),
                     Undelivered::Gone => {

@@ -3,12 +3,12 @@
 //! Messages for one instance wait in line while an envelope is on its way, and all that wait go into
 //! the next: a quiet system sends at once, a busy one many at a time.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lingua_core::hash::HashMap;
 use lingua_protocol::peer::{BodyRef, PeerMessage};
 use lingua_store::bus::{Envelope, MAX_ENVELOPE_BYTES, Posting};
 use lingua_store::{Backend, Instance};
@@ -113,7 +113,7 @@ impl Outbox {
 
     /// Keeps a body for another instance to fetch.
     pub fn put_body(&self, body: Bytes) -> BodyRef {
-        self.bodies.keep(body, self.chance)
+        self.bodies.keep(body, &self.chance)
     }
 
     /// Fetches a body that another instance keeps.
@@ -253,9 +253,9 @@ mod tests {
         let outbox = |answer: &'static [u8]| {
             let store = MemoryStore::open(Clock::system());
             let (metrics, secret) = (Arc::default(), Secret::from_seed(b"ours"));
-            let (outbox, _) = Outbox::new(instance("a"), store, Chance, metrics, secret);
+            let (outbox, _) = Outbox::new(instance("a"), store, Chance::system(), metrics, secret);
             outbox.set_fetch(Arc::new(Answers(answer)));
-            outbox.set_peers(HashMap::from([(instance("b"), "http://b".to_owned())]));
+            outbox.set_peers([(instance("b"), "http://b".to_owned())].into_iter().collect());
             outbox
         };
         let promised = outbox(b"").put_body(Bytes::from_static(b"said"));

@@ -43,7 +43,7 @@ struct State {
     /// Since when there is no way to it.
     lost_at: Option<Instant>,
     /// Attempts of this instance's jobs that it was sent.
-    sent: HashMap<JobId, Sent, foldhash::fast::RandomState>,
+    sent: HashMap<JobId, Sent, lingua_core::hash::Fast>,
     failures: RecentFailures,
     /// It is connected to this instance now: its entry in the fleet is not this one's any more.
     is_here: bool,

@@ -23,7 +23,7 @@ pub(super) type GapEnds = Arc<Mutex<HashMap<NodeId, Instant>>>;
 /// The nodes of other instances.
 pub(crate) struct RemoteNodes {
     shared: Arc<Shared>,
-    table: RwLock<HashMap<NodeId, Arc<RemoteNode>, foldhash::quality::RandomState>>,
+    table: RwLock<HashMap<NodeId, Arc<RemoteNode>, lingua_core::hash::Quality>>,
     /// When the first gap of a node is over.
     gaps_end: GapEnds,
 }

@@ -214,7 +214,7 @@ impl FleetView {
 /// The slots that count as taken, by node, for the nodes of the fleet and those with a placement out.
 #[derive(Default)]
 pub(super) struct UsageTable {
-    nodes: HashMap<NodeId, Usage, foldhash::quality::RandomState>,
+    nodes: HashMap<NodeId, Usage, lingua_core::hash::Quality>,
     /// When figures of other instances' slots expire, each node at most once, in order.
     expiries: VecDeque<(Instant, NodeId)>,
 }

@@ -29,7 +29,7 @@ pub(super) struct Admission {
 #[derive(Default)]
 struct Open {
     total: usize,
-    tenants: HashMap<TenantId, Tenant, foldhash::quality::RandomState>,
+    tenants: HashMap<TenantId, Tenant, lingua_core::hash::Quality>,
 }
 
 struct Tenant {

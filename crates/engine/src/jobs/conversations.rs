@@ -11,7 +11,7 @@ use crate::job::Past;
 /// so those that go on are kept and those that ended are not.
 const PER_GENERATION: usize = 20_000;
 
-type Generation = HashMap<SessionKey, Past, foldhash::quality::RandomState>;
+type Generation = HashMap<SessionKey, Past, lingua_core::hash::Quality>;
 
 pub(super) struct Conversations {
     generations: Mutex<(Generation, Generation)>,

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use lingua_core::eligibility::{Need, Route};
+use lingua_core::hash;
 use lingua_core::{NodeId, TenantId};
 use lingua_protocol::peer::PeerMessage;
 use parking_lot::Mutex;
@@ -77,9 +78,9 @@ impl FreedSlots for FreedSlotQueue {
 }
 
 struct Queues {
-    queues: HashMap<QueueKey, BTreeMap<Position, Waiter>, foldhash::quality::RandomState>,
+    queues: HashMap<QueueKey, BTreeMap<Position, Waiter>, lingua_core::hash::Quality>,
     /// Waiting jobs by pair.
-    by_pair: HashMap<Pair, usize, foldhash::quality::RandomState>,
+    by_pair: HashMap<Pair, usize, lingua_core::hash::Quality>,
     shares: Shares,
     total: usize,
     last: u64,
@@ -163,7 +164,7 @@ impl WaitQueue {
 
     /// Waiting jobs by direction, the most first.
     pub fn lengths(&self) -> Vec<(Route, usize)> {
-        let mut queues: HashMap<Route, usize> = HashMap::new();
+        let mut queues: hash::HashMap<Route, usize> = hash::HashMap::default();
         for ((route, _), length) in &self.queues.lock().by_pair {
             *queues.entry(*route).or_default() += length;
         }
@@ -204,7 +205,7 @@ impl WaitQueue {
     /// Has the job whose turn it is of every pair look for itself.
     pub fn look_again(&self) {
         let mut queues = self.queues.lock();
-        let mut heads: HashMap<Pair, &QueueKey> = HashMap::new();
+        let mut heads: hash::HashMap<Pair, &QueueKey> = hash::HashMap::default();
         for key in queues.queues.keys() {
             let head = heads.entry(key.0).or_insert(key);
             if queues.shares.is_before(&key.1, &head.1) {
@@ -279,7 +280,7 @@ impl Queues {
     /// Sends away the last job of whoever has most waiting for the pair, or in all, if that is
     /// more than one more of this tenant would be.
     fn make_room(&mut self, newcomer: &TenantId, pair: Option<Pair>) -> bool {
-        let mut lengths: HashMap<&TenantId, usize> = HashMap::new();
+        let mut lengths: hash::HashMap<&TenantId, usize> = hash::HashMap::default();
         for (key, queue) in &self.queues {
             if pair.is_none_or(|pair| pair == key.0) {
                 *lengths.entry(&key.1).or_default() += queue.len();

@@ -251,7 +251,7 @@ pub(super) struct Registry {
 }
 
 struct Inner {
-    jobs: HashMap<JobId, Arc<Job>, foldhash::quality::RandomState>,
+    jobs: HashMap<JobId, Arc<Job>, lingua_core::hash::Quality>,
     ended: TenantRetention<JobId>,
 }
 

@@ -45,7 +45,7 @@ impl Candidate {
         let leaders = Arc::new(Hanging { below, hangs: Arc::clone(&hangs) });
         let store = Backend { leaders, ..store.clone() };
         let instance = Instance { id: id.parse().unwrap(), boot: 1 };
-        let leader = Leader::new(store, instance, Chance, Arc::default());
+        let leader = Leader::new(store, instance, Chance::system(), Arc::default());
         let counted = Arc::clone(&acts);
         let work = move |mandate: Mandate| {
             let acts = Arc::clone(&counted);

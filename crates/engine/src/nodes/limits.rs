@@ -59,7 +59,7 @@ pub(super) struct Registrations {
 }
 
 struct Counted {
-    by_node: HashMap<NodeId, Gcra, foldhash::quality::RandomState>,
+    by_node: HashMap<NodeId, Gcra, lingua_core::hash::Quality>,
     /// How many there may be before it is worth looking for those to drop.
     most: usize,
 }

@@ -49,6 +49,7 @@ impl Sessions {
         let (mut slice, mut save_again, mut saved_at) = (0, false, Instant::now());
         loop {
             let again = tokio::select! {
+                biased;
                 _ = tick.tick() => false,
                 changed = status.changed() => match changed {
                     Ok(()) => matches!(*status.borrow_and_update(), Status::Up { .. }),

@@ -158,6 +158,7 @@ impl Board {
                 tracing::debug!(%error, "what was counted is told later");
             }
             tokio::select! {
+                biased;
                 () = tokio::time::sleep(self.until_next(Duration::ZERO)) => {}
                 () = self.nudge.notified() => {}
             }
@@ -238,6 +239,7 @@ impl Board {
         let mut status = self.shared.store.status.clone();
         loop {
             tokio::select! {
+                biased;
                 _ = tick.tick() => {}
                 changed = status.changed() => match changed {
                     Ok(()) => self.tell(),

@@ -6,7 +6,8 @@ use super::*;
 
 fn tracer(share: f64) -> (Arc<Tracer>, mpsc::Receiver<Span>, Arc<Metrics>) {
     let metrics = Arc::new(Metrics::default());
-    let (tracer, spans) = Tracer::new(share, Arc::clone(&metrics), &Clock::manual(), Chance);
+    let (tracer, spans) =
+        Tracer::new(share, Arc::clone(&metrics), &Clock::manual(), Chance::system());
     (Arc::new(tracer), spans, metrics)
 }
 

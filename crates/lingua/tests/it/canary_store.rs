@@ -37,7 +37,7 @@ impl Pair {
             .line("auto-aof-rewrite-percentage 0");
         let redis = written.start().await.unwrap();
         let at = |name: &str| directory.path().join(name);
-        std::fs::write(at("cluster.key"), Secret::new_file(Chance)).unwrap();
+        std::fs::write(at("cluster.key"), Secret::new_file(Chance::system())).unwrap();
         let start = |name: &str| {
             let text = format!(
                 "listen = \"127.0.0.1:0\"\nstore = {:?}\ninstance_id = {name:?}\n[nodes]\nslow_start = \"off\"\n[cluster]\nkey_file = {:?}\nsnapshot_ms = 200\n",

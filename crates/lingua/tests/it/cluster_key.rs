@@ -40,7 +40,7 @@ impl Place {
     fn key(&self, name: &str) -> PathBuf {
         let file = self.directory.path().join(name);
         if !file.exists() {
-            std::fs::write(&file, Secret::new_file(Chance)).unwrap();
+            std::fs::write(&file, Secret::new_file(Chance::system())).unwrap();
             std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
         }
         file
@@ -223,7 +223,7 @@ fn rogues(boot: u64) -> Instance {
 /// Two instances in the middle of a change of keys: each signs and names with another one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_is_changed_while_instances_work_together() {
-    let (old, new) = (Secret::new_file(Chance), Secret::new_file(Chance));
+    let (old, new) = (Secret::new_file(Chance::system()), Secret::new_file(Chance::system()));
     let both = |first: &str, second: &str| Secret::read(&format!("{first}{second}")).unwrap();
     let store = MemoryStore::open(Clock::system());
     let one = TestApp::over_with(store.clone(), "one", quick(), both(&old, &new)).await;

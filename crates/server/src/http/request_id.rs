@@ -19,7 +19,7 @@ impl RequestId {
         let mut given = headers.get_all(X_REQUEST_ID).iter();
         let only = given.next().filter(|_| given.next().is_none());
         let given = only.and_then(|value| value.to_str().ok()).filter(|text| is_plain(text));
-        RequestId(given.map_or_else(|| format!("{:032x}", Chance.nonce()), str::to_owned))
+        RequestId(given.map_or_else(|| format!("{:032x}", Chance::system().nonce()), str::to_owned))
     }
 
     pub(super) fn as_str(&self) -> &str {

@@ -37,7 +37,7 @@ pub(crate) fn mint(key_file: &Path, wish: Wish) -> Result<String, String> {
         iss: wish.issuer,
         aud: wish.audience,
         sub: wish.subject,
-        jti: format!("{:016x}{:016x}", Chance.bits(), Chance.bits()),
+        jti: format!("{:016x}{:016x}", Chance::system().bits(), Chance::system().bits()),
         nbf: wish.not_before_s,
         exp: wish.not_before_s.saturating_add(wish.life_s),
         role: wish.role,

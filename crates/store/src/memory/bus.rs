@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use foldhash::fast::RandomState;
+use lingua_core::hash::Fast;
 use lingua_core::{InstanceId, Moment};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::expiring::{Expiring, Map};
+use super::fork::copied;
 use super::{MemoryStore, waiting};
 use crate::bus::{
     Delivery, EntryId, Envelope, INBOX_CAPACITY, Inboxes, Inherit, MAX_ENVELOPE_BYTES, Posting,
@@ -30,23 +31,24 @@ pub(super) struct Bus {
     news: Notify,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     alive: Map<InstanceId, Announced>,
     inboxes: Map<Instance, Inbox>,
     /// Of the envelopes' ids.
-    hasher: RandomState,
+    hasher: Fast,
     /// The number of the last envelope in any inbox, so that none is ever used twice.
     last: u64,
 }
 
+#[derive(Clone)]
 struct Announced {
     boot: u64,
     address: String,
     until: Moment,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Inbox {
     letters: BTreeMap<u64, Letter>,
     /// The last number that was handed to the owner.
@@ -63,6 +65,13 @@ struct Letter {
     /// Shared, so that it is copied for a reader outside the lock.
     body: Arc<[u8]>,
     not_after: Moment,
+}
+
+impl Bus {
+    /// The same presences and inboxes once more.
+    pub(super) fn copy(&self) -> Self {
+        Bus { state: copied(&self.state), news: Notify::new() }
+    }
 }
 
 impl State {

@@ -13,10 +13,10 @@ use crate::error::{Result, checked_ms};
 use crate::jobs::JobDeadlines;
 
 #[derive(Default)]
-pub(super) struct Deadlines(Mutex<Watched>);
+pub(super) struct Deadlines(pub(super) Mutex<Watched>);
 
-#[derive(Default)]
-struct Watched {
+#[derive(Clone, Default)]
+pub(super) struct Watched {
     deadlines: Map<JobId, Moment>,
     order: BTreeSet<(Moment, JobId)>,
 }

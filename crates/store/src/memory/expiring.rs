@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use lingua_core::Moment;
+use lingua_core::hash::Fast;
 
 use super::slab::{Place, Slab};
 
@@ -20,9 +20,10 @@ pub(super) const SWEPT_PER_WRITE: usize = 8;
 const GRAINS: u64 = 64;
 
 /// The maps of the embedded store.
-pub(super) type Map<K, V> = HashMap<K, V, RandomState>;
+pub(super) type Map<K, V> = HashMap<K, V, Fast>;
 
 /// Keys in the order of their ends, coarsely: both ways in constant time.
+#[derive(Clone)]
 pub(super) struct Ends<K> {
     /// What is over, taken from the lists and to be handed out.
     over: Vec<K>,
@@ -104,6 +105,7 @@ fn listed_end(now: Moment, until: Moment) -> Moment {
 ///
 /// Only sweeping takes an entry out, so each has exactly one place among the ends, however often it
 /// is written again.
+#[derive(Clone)]
 pub(super) struct Expiring<K, V> {
     places: HashTable<Place>,
     entries: Slab<Lasting<K, V>>,
@@ -113,6 +115,7 @@ pub(super) struct Expiring<K, V> {
 /// In this order, so that a sweep, by looking at the end and the hash, asks for the memory before and
 /// behind the value at once: it drops the value, and the next entry is written there.
 #[repr(C)]
+#[derive(Clone)]
 struct Lasting<K, V> {
     until: Moment,
     value: V,

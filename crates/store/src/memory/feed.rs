@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::expiring::Map;
+use super::fork::copied;
 use super::waiting;
 use crate::nodes::{Changes, FeedCursor};
 
@@ -21,7 +22,7 @@ pub(super) struct Feed {
     news: Notify,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Ring {
     /// Changes there ever were.
     count: u64,
@@ -30,6 +31,11 @@ struct Ring {
 }
 
 impl Feed {
+    /// The same changes once more.
+    pub(super) fn copy(&self) -> Self {
+        Feed { ring: copied(&self.ring), news: Notify::new() }
+    }
+
     /// Tells every reader that the node changed.
     pub(super) fn push(&self, node: &NodeId) {
         let mut ring = self.ring.lock();

@@ -12,9 +12,10 @@ use crate::history::{History, Series, check_point};
 use crate::rates::Name;
 
 #[derive(Default)]
-pub(super) struct AllSeries(Mutex<HashMap<Name, Kept>>);
+pub(super) struct AllSeries(pub(super) Mutex<HashMap<Name, Kept>>);
 
-struct Kept {
+#[derive(Clone)]
+pub(super) struct Kept {
     /// Of the last point.
     step: u64,
     points: VecDeque<Vec<u8>>,

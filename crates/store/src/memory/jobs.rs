@@ -13,13 +13,14 @@ use crate::jobs::{
     Assign, Assignment, Create, EndedBy, Ending, Finish, JobRecord, JobRecords, NewJob,
 };
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Jobs {
     records: Sharded<Expiring<JobId, Job>, 16>,
 }
 
 /// A record. There are as many as jobs in the time that one is remembered, so it is small: with its
 /// key and its end, two cache lines.
+#[derive(Clone)]
 struct Job {
     session: SessionKey,
     rare: Option<Box<Rare>>,
@@ -36,7 +37,7 @@ struct Job {
 }
 
 /// What most jobs do not have.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Rare {
     /// Of an ending with a code.
     code: String,

@@ -15,6 +15,7 @@ use crate::leaders::{Lead, Leaders, Task};
 pub(super) type Tasks = Mutex<Map<Task, Leader>>;
 
 /// The leader of a task, or the last one it had: its fence is the next one's floor.
+#[derive(Clone)]
 pub(super) struct Leader {
     instance: Instance,
     pub(super) fence: u64,

@@ -27,11 +27,11 @@ use crate::nodes::{
 #[derive(Default)]
 pub(super) struct Nodes {
     pub(super) shards: Sharded<Shard, { NODE_SHARDS as usize }>,
-    feed: Feed,
+    pub(super) feed: Feed,
 }
 
 /// A share of the nodes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Shard {
     pub(super) nodes: Prehashed<NodeId, Node>,
     /// Nodes that began without a record, to be looked at again.
@@ -39,7 +39,7 @@ pub(super) struct Shard {
 }
 
 /// A node: its record, if it has one, and what it holds.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Node {
     pub(super) record: Option<Record>,
     pub(super) leases: Leases,

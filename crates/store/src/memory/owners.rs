@@ -13,13 +13,13 @@ use crate::instance::Instance;
 use crate::nodes::Fenced;
 use crate::owners::{Claimed, EPOCH_MEMORY, MAX_STATE_BYTES, Owner, SessionOwners};
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Owners {
     pub(super) sessions: Sharded<Sessions, 16>,
 }
 
 /// A share of the sessions.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Sessions {
     owners: Expiring<SessionKey, Owner>,
     saved: Expiring<SessionKey, Vec<u8>>,

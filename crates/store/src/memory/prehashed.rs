@@ -5,8 +5,10 @@
 use hashbrown::HashTable;
 
 /// A map from keys to values.
+#[derive(Clone)]
 pub(super) struct Prehashed<K, V>(HashTable<Pair<K, V>>);
 
+#[derive(Clone)]
 struct Pair<K, V> {
     hash: u64,
     key: K,
@@ -55,6 +57,11 @@ impl<K: Eq, V> Prehashed<K, V> {
         if let Ok(pair) = self.0.find_entry(hash, |pair| pair.key == *key) {
             pair.remove();
         }
+    }
+
+    /// All values, to change, in no order.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.0.iter_mut().map(|pair| &mut pair.value)
     }
 
     /// All of them, in no order.

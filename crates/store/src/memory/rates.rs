@@ -13,7 +13,7 @@ use crate::error::{Result, checked_ms};
 use crate::rates::{Name, Rate, RateLimits, Take};
 
 /// Windows and rates do not know each other: the same name may be used for both.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Windows {
     begun: Sharded<Expiring<Name, ()>, 16>,
     rates: Sharded<Expiring<Name, Moment>, 16>,

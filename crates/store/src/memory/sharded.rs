@@ -2,12 +2,12 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use foldhash::fast::RandomState;
+use lingua_core::hash::Fast;
 use parking_lot::{Mutex, MutexGuard};
 
 /// `N` values of the same kind, each behind its own lock; a key always finds the same one.
 pub(super) struct Sharded<T, const N: usize> {
-    hasher: RandomState,
+    hasher: Fast,
     shards: [Shard<T>; N],
 }
 
@@ -19,7 +19,14 @@ struct Shard<T>(Mutex<T>);
 impl<T: Default, const N: usize> Default for Sharded<T, N> {
     fn default() -> Self {
         let shards = std::array::from_fn(|_| Shard::default());
-        Sharded { hasher: RandomState::default(), shards }
+        Sharded { hasher: Fast::default(), shards }
+    }
+}
+
+impl<T: Clone, const N: usize> Clone for Sharded<T, N> {
+    fn clone(&self) -> Self {
+        let copied = |n: usize| Shard(Mutex::new(self.shards[n].0.lock().clone()));
+        Sharded { hasher: self.hasher.clone(), shards: std::array::from_fn(copied) }
     }
 }
 

@@ -30,6 +30,7 @@ impl Place {
 
 /// The values. A place is good from [`Slab::insert`] to [`Slab::remove`]; any other is refused with a
 /// panic.
+#[derive(Clone)]
 pub(super) struct Slab<T> {
     chunks: Vec<Chunk<T>>,
     /// Chunks with a free place; the last is filled first.
@@ -38,6 +39,7 @@ pub(super) struct Slab<T> {
     spare: usize,
 }
 
+#[derive(Clone)]
 struct Chunk<T> {
     /// None where nothing is.
     room: Option<Box<Room<T>>>,
@@ -46,9 +48,11 @@ struct Chunk<T> {
     vacant: u8,
 }
 
+#[derive(Clone)]
 struct Room<T>([Slot<T>; CHUNK]);
 
 /// A value begins a cache line and shares none with its neighbours.
+#[derive(Clone)]
 #[repr(align(64))]
 enum Slot<T> {
     Taken(T),

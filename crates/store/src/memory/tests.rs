@@ -170,3 +170,20 @@ async fn lapsed_names_of_instances_make_room() {
     }
     assert_eq!(store.bus.sizes(), (1, 0), "the last presence until the next announcement");
 }
+
+#[tokio::test]
+async fn a_fork_has_what_was_there_and_grants_nothing_before_a_report() {
+    let clock = Clock::manual();
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let first = Arc::clone(&store).backend();
+    let node = NodeId::new("n").unwrap();
+    first.nodes.put(&node, &registration()).await.unwrap();
+    let version = ProfileVersion::of(&registration().profile);
+    let wish = |n| Wish { node: &node, token: token(n), version, models: &[], lease: SECOND };
+    assert!(matches!(first.slots.reserve(&wish(1)).await.unwrap(), Reserve::Granted { .. }));
+    let second = store.fork(clock.clone()).backend();
+    assert!(matches!(first.slots.reserve(&wish(2)).await.unwrap(), Reserve::Granted { .. }));
+    assert_eq!(second.slots.usage(&node).await.unwrap().used(), 1, "what came later is lost");
+    let refused = second.slots.reserve(&wish(3)).await.unwrap();
+    assert_eq!(refused, Reserve::Refused(crate::slots::Refusal::Unconfirmed));
+}

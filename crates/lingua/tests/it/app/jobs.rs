@@ -38,7 +38,7 @@ pub struct JobBuilder {
 
 /// A job as plain as can be.
 pub fn job() -> JobBuilder {
-    let nonce = lingua_engine::chance::Chance.nonce();
+    let nonce = lingua_engine::chance::Chance::system().nonce();
     JobBuilder {
         tenant: "default".into(),
         session: format!("s-{:x}", nonce as u64),

@@ -38,7 +38,8 @@ pub async fn two_dispatchers_never_both_get_the_last_slot(on: On) {
     let record = app.engine.store().nodes.get(&id("a")).await.unwrap().unwrap();
     let (mut ours, mut theirs) = (0, 0);
     for round in 0..30u64 {
-        let token = LeaseToken { job: job().spec(&app).id, attempt: 1, nonce: Chance.nonce() };
+        let token =
+            LeaseToken { job: job().spec(&app).id, attempt: 1, nonce: Chance::system().nonce() };
         let slots = Arc::clone(&app.engine.store().slots);
         let other = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_micros(round * 20)).await;

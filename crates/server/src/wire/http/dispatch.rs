@@ -337,7 +337,7 @@ mod tests {
     fn job(json: &str) -> Result<JobSpec, Refusal> {
         let request = DispatchRequest::parse(json.as_bytes())?;
         let order = request.check(&Settings::stable())?;
-        Ok(order.job("default".parse().unwrap(), Bytes::from_static(b"x"), Chance))
+        Ok(order.job("default".parse().unwrap(), Bytes::from_static(b"x"), Chance::system()))
     }
 
     #[test]
