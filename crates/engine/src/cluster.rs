@@ -5,35 +5,28 @@
 //! what goes to it and comes from it takes the way over its instance. What people say and what nodes
 //! answer go directly from one instance to the other, never through the store.
 //!
-//! - `lingua_protocol::peer`: what is said. [`outbox`]: the way out. [`bodies`]: speech, results and other text.
-//! - `presence`: where an instance is. `seal`: who sent an envelope. Both are signed.
-//! - `version`: which messages an instance understands. `question`: what one asks another over HTTP.
+//! - `lingua_protocol::peer`: what is said. [`crate::peers`]: how it is sent.
+//! - `presence`: where an instance is; it is signed. `version`: which messages an instance understands.
 //! - [`router`]: the way to a node. `remote_nodes`, `remote_node`, `remote_link`: nodes of other instances. `remote_job`, `assignments`: jobs of
 //!   other instances on nodes here.
 //! - [`watches`]: waiting for a job of another instance.
 //! - `inbox`: the way in; `opened`: what came in before. `feed`: who is there. `orphans`: results whose instance or session is gone.
 
-pub mod bodies;
-pub(crate) mod outbox;
 mod assignments;
 mod remote_job;
 mod remote_link;
 mod remote_node;
 mod remote_nodes;
 pub(crate) mod router;
-pub mod question;
 pub mod presence;
 mod feed;
 mod inbox;
 mod opened;
-mod seal;
 mod orphans;
 mod version;
 pub mod watches;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
-
-pub(crate) use orphans::OrphanedOutcome;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -49,13 +42,14 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use crate::job::OrphanedOutcome;
 use crate::jobs::Dispatcher;
 use crate::nodes::Nodes;
+use crate::peers::outbox::Undeliverable;
 use crate::secret::Secret;
 use crate::sessions::Sessions;
 use crate::shared::Shared;
 use opened::OpenedEnvelopes;
-use outbox::Undeliverable;
 use presence::Apart;
 use router::Router;
 use version::WIRE;
@@ -324,11 +318,11 @@ impl Cluster {
                 }
             }
         }
-        self.shared.metrics.peers_apart.set(apart.len() as i64);
+        self.shared.metrics.instance.peers_apart.set(apart.len() as i64);
         *self.apart.lock() = apart;
         let outbox = &self.shared.outbox;
         let before = outbox.peers();
-        self.shared.metrics.peers.set(others.len() as i64);
+        self.shared.metrics.instance.peers.set(others.len() as i64);
         let lost = before.iter().any(|(instance, _)| !others.contains_key(instance));
         let met = others.len() > before.len() || lost;
         outbox.set_peers(others);

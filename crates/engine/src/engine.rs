@@ -17,11 +17,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::audio::Audio;
 use crate::chance::Chance;
-use crate::cluster::bodies::Fetch;
-use crate::cluster::outbox::Outbox;
-use crate::cluster::question::Asker;
 use crate::cluster::router::Router;
-use crate::cluster::{Cluster, Inflow, JoinError, question};
+use crate::cluster::{Cluster, Inflow, JoinError};
 use crate::fleet::FleetView;
 use crate::janitor;
 use crate::job::Refusal;
@@ -30,6 +27,9 @@ use crate::jobs::{Dispatcher, FreedSlotQueue, WaitQueue};
 use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::nodes::{NodeRouter, Nodes};
+use crate::peers::bodies::Fetch;
+use crate::peers::outbox::Outbox;
+use crate::peers::question::{self, Asker};
 use crate::secret::Secret;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -135,7 +135,7 @@ impl Engine {
         let queue = Arc::new(WaitQueue::new(
             settings.waiting,
             settings.admission.shares.clone(),
-            metrics.waiting.clone(),
+            metrics.jobs.waiting.clone(),
         ));
         let job_log = JobLog::new(&settings.admission.shares);
         let shared = Arc::new(Shared {

@@ -2,8 +2,13 @@
 //! [`lingua_protocol`]; what only passes through stays the text it was.
 
 mod events;
+mod observer;
+mod orphan;
 
 pub(crate) use events::{JobEvents, RemoteJob, Unheard};
+pub use observer::{JobNews, Observer};
+pub(crate) use observer::{JobObserver, NotNotified};
+pub(crate) use orphan::{OrphanedOutcome, OrphanedResult};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +22,6 @@ pub use lingua_protocol::node::{JobReport, JobWord};
 pub use lingua_protocol::{JobInput, JobOptions, Json};
 use tokio::time::Instant;
 
-use crate::sessions::commands::Observer;
 use crate::trace::Context;
 
 /// Places of a job's mailbox that are kept free of what may be missed, so that an ending always fits.

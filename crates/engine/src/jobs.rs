@@ -175,7 +175,7 @@ impl Dispatcher {
         let make = || Arc::new(Job::new(&spec, job_events, created_ms));
         let (job, made) = self.registry.get_or_insert(spec.id, make);
         if made {
-            self.shared.metrics.open_jobs.inc();
+            self.shared.metrics.jobs.open_jobs.inc();
             let actor = JobActor::new(Arc::clone(self), Arc::clone(&job), spec, (sender, mailbox));
             tasks::start(actor.run());
         } else {

@@ -9,7 +9,7 @@
 //! - [`jobs`]: how a job finds a node and ends.
 //! - [`job_log`]: jobs as operators see them, the last hour of them.
 //! - [`sessions`]: people speak, and every sentence comes back.
-//! - [`cluster`]: other instances. `leader`: what one instance does for all, `janitor` among it.
+//! - [`peers`]: how an instance sends to others. [`cluster`]: what they say to each other. `leader`: what one instance does for all, `janitor` among it.
 //! - [`audio`]: audio handed in ahead of its job.
 //! - [`explain`]: why things are as they are. [`snapshot`]: how everything stands, for many readers.
 //! - [`trace`]: what became of one utterance, step by step.
@@ -24,6 +24,7 @@ pub mod nodes;
 pub mod jobs;
 pub mod job_log;
 pub mod sessions;
+pub mod peers;
 pub mod cluster;
 mod leader;
 mod janitor;

@@ -191,7 +191,7 @@ impl Nodes {
 
     /// A node says that something is wrong with it: counted and shown.
     pub fn note_error(&self, from: &Connection, code: &str, message: &str) {
-        self.shared().metrics.node_errors.inc();
+        self.shared().metrics.nodes.node_errors.inc();
         let text: String = format!("{code}: {message}").chars().take(256).collect();
         // Its message may quote what was said: it is shown to administrators, and logged nowhere.
         let reason = if is_code(code) { code } else { "not a code" };

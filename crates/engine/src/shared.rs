@@ -8,11 +8,11 @@ use lingua_store::{Backend, Clock, Instance};
 use tokio::sync::mpsc;
 
 use crate::chance::Chance;
-use crate::cluster::OrphanedOutcome;
-use crate::cluster::outbox::Outbox;
 use crate::fleet::FleetView;
+use crate::job::OrphanedOutcome;
 use crate::job_log::JobLog;
 use crate::metrics::Metrics;
+use crate::peers::outbox::Outbox;
 use crate::secret::Secret;
 use crate::settings::Settings;
 use crate::trace::{Context, Kind, Live, Tracer};

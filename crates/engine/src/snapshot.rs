@@ -5,13 +5,12 @@
 //! and keeps the last half an hour of it. However many look, the store is asked by one. By the minute the
 //! leader writes a point into the store, which holds a day of them.
 //!
-//! - [`view`]: what is told. `spans`: how long things took. `part`, `own_part`: what an instance says of itself.
+//! - [`view`]: what is told. `part`, `own_part`: what an instance says of itself.
 //! - `merge`: parts become a snapshot. `findings`: what is wrong, in order of weight.
 //! - `minutes`: a day by the minute. `node_history`: what each node did.
 //! - `board`: the three tasks, and what readers hold on to.
 
 pub mod view;
-pub(crate) mod spans;
 pub(crate) mod part;
 mod merge;
 mod findings;

@@ -1,6 +1,7 @@
 //! The life of `lingua serve`: open the store, listen, serve until told to stop.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -14,16 +15,16 @@ use lingua_store::{Backend, Instance, Location, Options};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::net::TcpListener;
 
-use crate::Sockets;
 use crate::audit::Audit;
 use crate::cli::{Failure, Serve};
 use crate::cluster_key;
 use crate::config::{Config, Loaded, Profile};
 use crate::http::Door;
-use crate::identity::{Gate, Rules, follow_revocations};
+use crate::identity::{DismissalLog, Gate, Rules, follow_revocations};
 use crate::otlp::{Exporter, Pace};
 use crate::peers::Peers;
 use crate::reload::Reload;
+use crate::serving::{Sockets, serve_on};
 use crate::shutdown::Signals;
 use crate::telemetry::LogFormat;
 use crate::tls::{Tls, Trust};
@@ -31,88 +32,123 @@ use crate::workers::Workers;
 
 /// Runs the scheduler until a signal ends it.
 pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
-    let Loaded { config, strangers, .. } = loaded;
-    for stranger in strangers {
+    for stranger in &loaded.strangers {
         tracing::warn!("{stranger}");
     }
-    protect_secrets(config, options);
+    protect_secrets(&loaded.config, options);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the runtime does not start")?;
     runtime.block_on(async {
-        let (store, secret) = open(config).await?;
-        let gate = Gate::new(Rules::read(config).map_err(Failure::refused)?);
-        may_listen(config, &gate)?;
-        let tls = Tls::read(config).map_err(Failure::refused)?;
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let socket = bind(config.main.listen).await?;
-        let address = socket.local_addr().context("the listener has no address")?;
-        log_start(config.log.format, &format!("{scheme}://{address}"), &store);
-        understands_all(&store, &secret).await.map_err(not_joined)?;
-        let engine = start_engine(store, config, secret);
-        if let Some(file) = &config.audit.file {
-            gate.write_to(Audit::start(file, &engine).map_err(Failure::refused)?);
-            gate.audit().process("process.start", env!("CARGO_PKG_VERSION"), "ok");
-        }
-        let advertise = config.main.advertise.as_ref();
-        let advertised = advertise.cloned().unwrap_or_else(|| format!("{scheme}://{address}"));
-        let trust = tls.clone().map_or(Trust::Nobody, Trust::Peers);
-        let peers = Arc::new(Peers::new(trust.clone(), engine.asker()));
-        engine.join(&advertised, peers).await.map_err(not_joined)?;
-        if address.ip().is_unspecified() && advertise.is_none() && config.main.is_shared() {
-            tracing::warn!(
-                advertised,
-                "other instances cannot reach this address; set --advertise to a host and port that they can reach"
-            );
-        }
-        if options.with_parent {
-            end_with_stdin();
-        }
-        if let Ok(marks) = engine.store().revocations.list().await {
-            gate.revoke(&marks, engine.now_ms() / 1_000);
-        }
-        let every = std::time::Duration::from_millis(config.identity.recheck_ms);
-        let following = follow_revocations(Arc::clone(&gate), engine.clone(), every);
-        lingua_engine::tasks::spawn("revoked tokens", following);
-        let admin = match config.main.admin_listen {
-            Some(listen) => Some(bind(listen).await?),
-            None => None,
-        };
-        // Before the greeting: whoever has read it may already send a signal.
-        let signals = Signals::listen();
-        let reload = Reload {
-            asked: options.settings.asked(),
-            config: config.clone(),
-            gate: Arc::clone(&gate),
-            tls: tls.clone(),
-            engine: engine.clone(),
-        };
-        reload.listen();
-        if let Some(tls) = &tls {
-            lingua_engine::tasks::spawn("the certificate's end", Arc::clone(tls).watch());
-        }
-        greet(scheme, address, admin.as_ref(), &gate, engine.store());
-        let exporter = config.main.otlp.clone().and_then(|to| {
-            let share = config.main.trace_share;
-            tracing::info!(collector = %to, share, "conversations are traced");
-            Exporter::start(&engine, to, share, Pace::default())
-        });
-        let workers = Workers::start(threads(config))?;
-        let stop = signals.stop(engine.clone());
-        let door = Door::new(engine.clone(), Arc::clone(&gate), trust);
-        let door = door.behind(&socket, &admin, tls.is_some());
-        let limits = Arc::new(config.limits.clone());
-        let sockets = Sockets { public: socket, admin, tls, limits };
-        crate::serve_on(sockets, door, engine, &workers.places(), stop).await;
-        workers.end();
-        if let Some(exporter) = exporter {
-            exporter.end().await;
-        }
-        gate.audit().process("process.stop", env!("CARGO_PKG_VERSION"), "ok");
-        gate.audit().end();
-        Ok(())
+        run(open(options, &loaded.config).await?, options, &loaded.config).await
     })
+}
+
+/// What is there before the first connection is taken.
+struct Opened {
+    engine: Engine,
+    gate: Arc<Gate>,
+    audit: Arc<Audit>,
+    tls: Option<Arc<Tls>>,
+    trust: Trust,
+    public: TcpListener,
+    admin: Option<TcpListener>,
+    address: SocketAddr,
+}
+
+impl Opened {
+    fn scheme(&self) -> &'static str {
+        scheme(self.tls.is_some())
+    }
+}
+
+fn scheme(tls: bool) -> &'static str {
+    if tls { "https" } else { "http" }
+}
+
+/// Opens the store and the sockets, and joins the other instances.
+async fn open(options: &Serve, config: &Config) -> Result<Opened, Failure> {
+    let (store, secret) = open_configured_store(config).await?;
+    let gate = Gate::new(Rules::read(config).map_err(Failure::refused)?);
+    may_listen(config, &gate)?;
+    let tls = Tls::read(config).map_err(Failure::refused)?;
+    let public = bind(config.main.listen).await?;
+    let address = public.local_addr().context("the listener has no address")?;
+    let url = format!("{}://{address}", scheme(tls.is_some()));
+    log_start(config.log.format, &url, &store);
+    understands_all(&store, &secret).await.map_err(not_joined)?;
+    let engine = start_engine(store, config, secret);
+    let audit = match &config.audit.file {
+        Some(file) => Arc::new(Audit::start(file, &engine).map_err(Failure::refused)?),
+        None => Arc::default(),
+    };
+    gate.log_dismissals(Arc::clone(&audit) as Arc<dyn DismissalLog>);
+    audit.process("process.start", env!("CARGO_PKG_VERSION"), "ok");
+    let advertise = config.main.advertise.as_ref();
+    let advertised = advertise.cloned().unwrap_or(url);
+    let trust = tls.clone().map_or(Trust::Nobody, Trust::Peers);
+    let peers = Arc::new(Peers::new(trust.clone(), engine.asker()));
+    engine.join(&advertised, peers).await.map_err(not_joined)?;
+    if address.ip().is_unspecified() && advertise.is_none() && config.main.is_shared() {
+        tracing::warn!(
+            advertised,
+            "other instances cannot reach this address; set --advertise to a host and port that they can reach"
+        );
+    }
+    if options.with_parent {
+        end_with_stdin();
+    }
+    if let Ok(marks) = engine.store().revocations.list().await {
+        gate.revoke(&marks, engine.now_ms() / 1_000);
+    }
+    let every = std::time::Duration::from_millis(config.identity.recheck_ms);
+    let following = follow_revocations(Arc::clone(&gate), engine.clone(), every);
+    lingua_engine::tasks::spawn("revoked tokens", following);
+    let admin = match config.main.admin_listen {
+        Some(listen) => Some(bind(listen).await?),
+        None => None,
+    };
+    Ok(Opened { engine, gate, audit, tls, trust, public, admin, address })
+}
+
+/// Takes connections until a signal ends it.
+async fn run(opened: Opened, options: &Serve, config: &Config) -> Result<(), Failure> {
+    // Before the greeting: whoever has read it may already send a signal.
+    let signals = Signals::listen();
+    let reload = Reload {
+        asked: options.settings.asked(),
+        config: config.clone(),
+        gate: Arc::clone(&opened.gate),
+        audit: Arc::clone(&opened.audit),
+        tls: opened.tls.clone(),
+        engine: opened.engine.clone(),
+    };
+    reload.listen();
+    if let Some(tls) = &opened.tls {
+        lingua_engine::tasks::spawn("the certificate's end", Arc::clone(tls).watch());
+    }
+    greet(&opened);
+    let Opened { engine, gate, audit, tls, trust, public, admin, .. } = opened;
+    let exporter = config.main.otlp.clone().and_then(|to| {
+        let share = config.main.trace_share;
+        tracing::info!(collector = %to, share, "conversations are traced");
+        Exporter::start(&engine, to, share, Pace::default())
+    });
+    let workers = Workers::start(threads(config))?;
+    let stop = signals.stop(engine.clone());
+    let door = Door::new(engine.clone(), gate, Arc::clone(&audit), trust);
+    let door = door.behind(&public, &admin, tls.is_some());
+    let limits = Arc::new(config.limits.clone());
+    let sockets = Sockets { public, admin, tls, limits };
+    serve_on(sockets, door, engine, &workers.places(), stop).await;
+    workers.end();
+    if let Some(exporter) = exporter {
+        exporter.end().await;
+    }
+    audit.process("process.stop", env!("CARGO_PKG_VERSION"), "ok");
+    audit.end();
+    Ok(())
 }
 
 /// A dump of the memory would have tokens and speech in it, and others may read the files. A file of the
@@ -180,7 +216,7 @@ fn store_url(config: &Config) -> Result<String, Failure> {
 }
 
 /// The store, and the key of its instances.
-async fn open(config: &Config) -> Result<(Backend, Secret), Failure> {
+async fn open_configured_store(config: &Config) -> Result<(Backend, Secret), Failure> {
     let url = store_url(config)?;
     may_reach(&url, config)?;
     let place = match Location::of(&url) {
@@ -258,20 +294,16 @@ fn log_start(format: LogFormat, address: &str, store: &Backend) {
 
 /// Three lines: what it listens on, which store it uses, where to look next. A service manager is told that
 /// work is taken.
-fn greet(
-    scheme: &str,
-    address: std::net::SocketAddr,
-    admin: Option<&TcpListener>,
-    gate: &Gate,
-    store: &Backend,
-) {
+fn greet(opened: &Opened) {
+    let Opened { gate, address, admin, engine, .. } = opened;
+    let (scheme, store) = (opened.scheme(), engine.store());
     let who = match (gate.is_open(), address.ip().is_loopback()) {
         (false, _) => "tokens required",
         (true, true) => "this machine only, no authentication",
         (true, false) => "INSECURE: no authentication",
     };
     let version = env!("CARGO_PKG_VERSION");
-    let admin = admin.and_then(|socket| socket.local_addr().ok()).unwrap_or(address);
+    let admin = admin.as_ref().and_then(|socket| socket.local_addr().ok()).unwrap_or(*address);
     // Nobody need be there to read it.
     let _ = writeln!(
         std::io::stdout(),

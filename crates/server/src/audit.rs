@@ -32,8 +32,7 @@ use line::{Event, Who};
 use recent::Recent;
 use writer::Writer;
 
-use crate::http::Refused;
-use crate::identity::{Caller, Gate};
+use crate::identity::{Caller, DismissalLog};
 use crate::listener::Peer;
 
 /// How often the use of one token by HTTP is told.
@@ -46,12 +45,10 @@ const REFUSALS_MS: u64 = 60_000;
 const MAX_ABOUT: usize = 160;
 
 /// Where events go; nowhere if no file is named.
+#[derive(Default)]
 pub(crate) struct Audit {
     desk: Option<Desk>,
 }
-
-/// What nobody listens to.
-pub(crate) static NONE: Audit = Audit { desk: None };
 
 struct Desk {
     engine: Engine,
@@ -102,11 +99,6 @@ impl Audit {
                 self.refuse(Who::of(caller, Some(from)), "socket.open", kind, reason(refusal));
             }
         }
-    }
-
-    /// A socket that was let in had to leave.
-    pub(crate) fn dismissed(&self, caller: &Caller, from: IpAddr, kind: &str, why: &Refusal) {
-        self.refuse(Who::of(caller, Some(from)), "socket.end", kind, reason(why));
     }
 
     /// A call was refused for want of the right token.
@@ -175,20 +167,26 @@ impl Call {
     }
 }
 
+impl DismissalLog for Audit {
+    fn dismissed(&self, caller: &Caller, from: IpAddr, role: &str, why: &Refusal) {
+        self.refuse(Who::of(caller, Some(from)), "socket.end", role, reason(why));
+    }
+}
+
 /// Somebody who gives orders.
 #[derive(Clone)]
 pub(crate) struct Actor {
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) audit: Arc<Audit>,
     pub(crate) caller: Caller,
     pub(crate) address: Option<IpAddr>,
 }
 
 impl Actor {
     /// Tells what they did, and how it ended.
-    pub(crate) fn did<T>(&self, what: &'static str, about: &str, ended: &Result<T, Refused>) {
-        let outcome = ended.as_ref().err().map_or("ok", |refused| refused.0.code.as_str());
+    pub(crate) fn did(&self, what: &'static str, about: &str, ended: Result<(), Code>) {
+        let outcome = ended.err().map_or("ok", Code::as_str);
         let who = Who::of(&self.caller, self.address);
-        self.gate.audit().tell(who, what, Some(about), outcome, 0);
+        self.audit.tell(who, what, Some(about), outcome, 0);
     }
 }
 

@@ -1,14 +1,7 @@
 //! What can be asked of the scheduler on the command line.
 
-use crate::out::remark;
-use std::process::ExitCode;
-
 use clap::{Args, Subcommand};
-use lingua_store::OpenError;
 
-use crate::telemetry::LogFormat;
-
-mod address;
 mod audit;
 mod duration;
 mod operate;
@@ -16,7 +9,8 @@ mod serve;
 mod token;
 mod trust;
 
-pub use address::address;
+pub use crate::address::address;
+pub use crate::failure::Failure;
 pub use audit::Audit;
 pub(crate) use audit::AuditCheck;
 pub use duration::{duration, ms, seconds};
@@ -93,49 +87,5 @@ pub fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("a share is from 0 to 1".into()),
-    }
-}
-
-/// Why a command ended badly: one sentence and an exit code.
-#[derive(Debug)]
-pub struct Failure {
-    sentence: String,
-    code: u8,
-}
-
-impl Failure {
-    /// The checked thing failed.
-    pub fn failed(sentence: impl Into<String>) -> Self {
-        Failure { sentence: sentence.into(), code: 1 }
-    }
-
-    /// The command line asks for what cannot be.
-    pub fn usage(sentence: impl Into<String>) -> Self {
-        Failure { sentence: sentence.into(), code: 2 }
-    }
-
-    /// The settings are refused.
-    pub fn refused(sentence: impl Into<String>) -> Self {
-        Failure { sentence: sentence.into(), code: 78 }
-    }
-
-    pub(crate) fn report(self, format: LogFormat) -> ExitCode {
-        match format {
-            LogFormat::Human => remark!("lingua: {}", self.sentence),
-            LogFormat::Json => tracing::error!(exit_code = self.code, "{}", self.sentence),
-        }
-        ExitCode::from(self.code)
-    }
-}
-
-impl From<OpenError> for Failure {
-    fn from(error: OpenError) -> Self {
-        Failure { sentence: error.to_string(), code: error.exit_code() }
-    }
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        Failure::failed(format!("{error:#}"))
     }
 }

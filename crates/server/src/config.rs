@@ -29,13 +29,11 @@ pub(crate) use options::{Config, Limits, Profile};
 pub(crate) use print::{effective, sample};
 pub(crate) use reload::changes;
 
-use crate::out::say;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::cli::{ConfigPart, Failure};
-use crate::tls::Material;
+use crate::failure::Failure;
 use setting::Raw;
 
 /// What the names in the environment begin with.
@@ -218,33 +216,6 @@ impl From<Problems> for Failure {
     fn from(problems: Problems) -> Self {
         Failure::refused(problems.to_string())
     }
-}
-
-/// `lingua config`
-pub(crate) fn run(what: &ConfigPart) -> Result<(), Failure> {
-    match what {
-        ConfigPart::Default => say!("{}", sample().trim_end()),
-        ConfigPart::Show(flags) => {
-            let loaded = flags.asked().load(std::env::vars())?;
-            say!("{}", effective(&loaded.config, &loaded.origins).trim_end());
-        }
-        ConfigPart::Check(flags) => {
-            let loaded = flags.asked().load(std::env::vars())?;
-            for stranger in &loaded.strangers {
-                say!("{stranger}");
-            }
-            // Before a scheduler is told to read them again.
-            Material::read(&loaded.config).map_err(Failure::refused)?;
-            let timing = loaded.config.engine.timing;
-            say!(
-                "the configuration is fine: a job may take {} ms of its {} ms ({})",
-                timing.budget().total_ms(),
-                timing.deadline_ms,
-                timing.budget()
-            );
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -44,12 +44,12 @@ use axum::routing::MethodRouter;
 use lingua_engine::Engine;
 use tokio::net::TcpListener;
 
-use crate::identity::{Gate, Role};
+use crate::audit::Audit;
+use crate::identity::{Gate, Role, listed};
 use crate::peers::ask::Ask;
 use crate::tls::Trust;
 use board::Readers;
 use edge::Edge;
-pub(crate) use error::Refused;
 use guard::{Guard, Who};
 use nodes::{Endpoints, HttpNodes};
 
@@ -148,7 +148,7 @@ methods!(get GET, post POST, delete DELETE);
 pub fn calls() -> Vec<(String, &'static str, String)> {
     let whose = |who| match who {
         Who::Everybody => "everybody".to_owned(),
-        Who::These(roles) => guard::listed(roles),
+        Who::These(roles) => listed(roles),
         Who::Socket(role) => format!("{} socket", role.as_str()),
         Who::Peers => "peers".to_owned(),
     };
@@ -175,8 +175,8 @@ pub(crate) fn router(door: Door, part: Part) -> Router {
             Part::Admin => is_admins(path, who) || is_probe(path),
         };
         if is_here {
-            let (gate, engine) = (Arc::clone(&door.gate), door.engine.clone());
-            let guard = Guard { gate, engine, who, path };
+            let (gate, audit) = (Arc::clone(&door.gate), Arc::clone(&door.audit));
+            let guard = Guard { gate, audit, engine: door.engine.clone(), who, path };
             let guarded = from_fn_with_state(guard, guard::guard);
             router = router.route(path, handler.layer(guarded));
         }
@@ -221,6 +221,8 @@ pub(crate) struct Door {
     engine: Engine,
     /// Who decides who somebody is.
     gate: Arc<Gate>,
+    /// Where it is written down who did what.
+    audit: Arc<Audit>,
     /// The nodes that registered through this door.
     nodes: Arc<HttpNodes>,
     /// What calls the endpoints of those that gave one.
@@ -237,11 +239,11 @@ pub(crate) struct Door {
 
 impl Door {
     /// `peers` says how other instances are met.
-    pub(crate) fn new(engine: Engine, gate: Arc<Gate>, peers: Trust) -> Self {
+    pub(crate) fn new(engine: Engine, gate: Arc<Gate>, audit: Arc<Audit>, peers: Trust) -> Self {
         let nodes = HttpNodes::start(Arc::clone(&engine.nodes));
         let (endpoints, readers, ask) = (Endpoints::new(), Readers::default(), Ask::new(peers));
         let listeners = Arc::new([]);
-        Door { engine, gate, nodes, endpoints, readers, ask, tls: false, listeners }
+        Door { engine, gate, audit, nodes, endpoints, readers, ask, tls: false, listeners }
     }
 
     /// The same behind these listeners, which speak TLS or do not.
@@ -260,6 +262,12 @@ impl Door {
 impl FromRef<Door> for Arc<Gate> {
     fn from_ref(door: &Door) -> Arc<Gate> {
         Arc::clone(&door.gate)
+    }
+}
+
+impl FromRef<Door> for Arc<Audit> {
+    fn from_ref(door: &Door) -> Arc<Audit> {
+        Arc::clone(&door.audit)
     }
 }
 

@@ -15,16 +15,18 @@ mod flaw;
 mod gate;
 mod browsers;
 mod revocations;
+mod roles;
 mod sockets;
 mod subjects;
 mod mint;
 
 pub(crate) use browsers::other_site;
 pub(crate) use claims::{Credential, Role};
-pub(crate) use gate::{Gate, MAX_TOKEN_CHARS, Rules};
+pub(crate) use gate::{DismissalLog, Gate, MAX_TOKEN_CHARS, Rules};
 pub(crate) use keys::Keys;
 pub(crate) use mint::{Wish, claims_of, make_key, mint, warnings};
 pub(crate) use revocations::{follow_revocations, of_tokens};
+pub(crate) use roles::{BearerToken, listed, other_role};
 pub(crate) use sockets::Pass;
 pub(crate) use subjects::{Seat, Subjects};
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use lingua_engine::Engine;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::audit::Audit;
 use crate::config::{Asked, Config, changes};
 use crate::identity::{Gate, Rules};
 use crate::telemetry;
@@ -18,6 +19,7 @@ pub(crate) struct Reload {
     pub(crate) asked: Asked,
     pub(crate) config: Config,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) audit: Arc<Audit>,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) engine: Engine,
 }
@@ -33,9 +35,9 @@ impl Reload {
     async fn follow(mut self, mut hangups: Signal) {
         while hangups.recv().await.is_some() {
             let read = self.again();
-            self.gate.audit().reopen();
+            self.audit.reopen();
             let outcome = if read.is_ok() { "ok" } else { "refused" };
-            self.gate.audit().process("config.reload", "SIGHUP", outcome);
+            self.audit.process("config.reload", "SIGHUP", outcome);
             if let Err(why) = read {
                 tracing::error!("nothing is changed: {why}");
             }

@@ -23,9 +23,8 @@ use lingua_engine::Engine;
 use lingua_engine::job::Refusal;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
-use crate::audit::Outcome;
-use crate::http::guard::{Shown, other_role};
-use crate::identity::{Caller, Gate, Pass, Role, Seat};
+use crate::audit::{Audit, Outcome};
+use crate::identity::{BearerToken, Caller, Gate, Pass, Role, Seat, other_role};
 use crate::listener::Peer;
 use inbound::Inbound;
 use socket::Socket;
@@ -50,10 +49,11 @@ pub(crate) async fn node(
     upgrade: Upgrade,
     State(engine): State<Engine>,
     State(gate): State<Arc<Gate>>,
+    State(audit): State<Arc<Audit>>,
     Extension(peer): Extension<Peer>,
-    Extension(shown): Extension<Shown>,
+    Extension(shown): Extension<BearerToken>,
 ) -> Response {
-    let visitor = Visitor { pass: Pass::of_node(gate, &peer), shown, seat: None };
+    let visitor = Visitor { pass: Pass::of_node(gate, &peer), audit, shown, seat: None };
     peer.is_stranger(STRANGERS_BYTES);
     upgrade.agree(move |stream| {
         let most = peer.limits.node_message_bytes;
@@ -68,10 +68,11 @@ pub(crate) async fn session(
     upgrade: Upgrade,
     State(engine): State<Engine>,
     State(gate): State<Arc<Gate>>,
+    State(audit): State<Arc<Audit>>,
     Extension(peer): Extension<Peer>,
-    Extension(shown): Extension<Shown>,
+    Extension(shown): Extension<BearerToken>,
 ) -> Response {
-    let visitor = Visitor { pass: Pass::none(gate, peer.address), shown, seat: None };
+    let visitor = Visitor { pass: Pass::none(gate, peer.address), audit, shown, seat: None };
     peer.is_stranger(STRANGERS_BYTES);
     upgrade.agree(move |stream| {
         let most = peer.limits.session_message_bytes;
@@ -94,8 +95,9 @@ fn config(max_message: usize, write_buffer: usize) -> WebSocketConfig {
 /// Who is at the other end, as far as is known.
 struct Visitor {
     pass: Pass,
+    audit: Arc<Audit>,
     /// A token that came with the request.
-    shown: Shown,
+    shown: BearerToken,
     /// One of the sessions that its subject may have.
     seat: Option<Seat>,
 }
@@ -107,8 +109,7 @@ impl Visitor {
         let entered = self.pass.show(role, token, now_ms / 1_000).and_then(|()| self.may_be(role));
         if let Err(refusal) = &entered {
             let shown = self.pass.gate().whose(token);
-            let (audit, address) = (self.pass.gate().audit(), self.pass.address());
-            audit.socket(&shown, address, role.as_str(), Err(refusal));
+            self.audit.socket(&shown, self.pass.address(), role.as_str(), Err(refusal));
         }
         entered
     }
@@ -130,7 +131,6 @@ impl Visitor {
 
     /// Writes down what became of one whose token was good.
     fn note(&self, role: Role, outcome: Outcome<'_>) {
-        let audit = self.pass.gate().audit();
-        audit.socket(self.pass.caller(), self.pass.address(), role.as_str(), outcome);
+        self.audit.socket(self.pass.caller(), self.pass.address(), role.as_str(), outcome);
     }
 }

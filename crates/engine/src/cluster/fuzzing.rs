@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::bodies::Bodies;
 use super::question;
+use crate::peers::bodies::Bodies;
 use crate::secret::Secret;
 use lingua_protocol::peer::Batch;
 

@@ -13,11 +13,11 @@ use lingua_store::bus::{Delivery, Inherit};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::outbox::{LIVE_FOR, Undelivered};
-use super::seal::{self, Route};
 use super::watches::Notice;
 use super::{Cluster, Inflow};
 use crate::job::{JobEvent, Reject, ToNode};
+use crate::peers::outbox::{LIVE_FOR, Undelivered};
+use crate::peers::seal::{self, Route};
 use crate::tasks;
 
 /// How long one look into the inbox waits for a message.

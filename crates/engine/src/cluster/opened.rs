@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use tokio::time::Instant;
 
-use super::outbox::LIVE_FOR;
+use crate::peers::outbox::LIVE_FOR;
 
 /// Envelopes that are remembered; beyond it the oldest go first.
 const MAX_OPENED: usize = 65_536;

@@ -14,8 +14,7 @@ use lingua_store::jobs::{Assignment, EndedBy, Ending, Finish};
 use tokio::time::Instant;
 
 use super::Cluster;
-use crate::job::{Ended, NodeResult, Refusal, ToNode};
-use crate::nodes::link::OrphanedResult;
+use crate::job::{Ended, NodeResult, OrphanedOutcome, OrphanedResult, Refusal, ToNode};
 use crate::tasks;
 
 /// A client that was cut off comes back within this, or its session is gone.
@@ -29,14 +28,6 @@ const ARRIVAL_LOOKS: u32 = 10;
 
 /// An instance that is told of an ending fetches what is in it within this, or not at all.
 const FETCH: Duration = Duration::from_secs(2);
-
-/// An ending without anybody to hear it.
-pub(crate) enum OrphanedOutcome {
-    /// A session's job is over, and the session is no longer here.
-    Ended { session: SessionKey, job: JobId, ended: Ended },
-    /// A node brings a result of a job that is not here, and nobody has said that it wants it.
-    Result(Box<OrphanedResult>),
-}
 
 /// Something that somebody is on the way with, until it is dropped.
 struct PendingDelivery(Arc<Cluster>);

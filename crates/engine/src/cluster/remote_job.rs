@@ -8,8 +8,8 @@ use lingua_core::{JobId, LeaseToken, NodeId};
 use lingua_protocol::peer::{PeerEvent, PeerMessage, PeerReject, PeerResult, Told};
 use lingua_store::Instance;
 
-use super::outbox::Outbox;
 use crate::job::{JobEvent, JobEvents, NodeResult, Reject, RemoteJob, Unheard, is_code};
+use crate::peers::outbox::Outbox;
 
 /// The job of another instance, as its node tells it what happens.
 pub(super) struct PeerJob {

@@ -8,8 +8,8 @@ use lingua_core::link::NewAttempt;
 use lingua_protocol::peer::{PeerMessage, RemoteAdopt, RemoteAssign};
 use lingua_store::Instance;
 
-use super::outbox::Outbox;
 use crate::job::{Assign, JobEvents, Unheard};
+use crate::peers::outbox::Outbox;
 use crate::secret::token_name;
 
 /// The way to a node's connection.

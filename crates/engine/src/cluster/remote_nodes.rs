@@ -11,10 +11,9 @@ use lingua_store::nodes::NodeRecord;
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
-use super::orphans::OrphanedOutcome;
 use super::remote_node::{Known, RemoteNode};
-use crate::job::{JobEvents, Unheard};
-use crate::nodes::link::{OrphanedResult, Peers};
+use crate::job::{JobEvents, OrphanedOutcome, OrphanedResult, Unheard};
+use crate::nodes::link::Peers;
 use crate::shared::Shared;
 
 /// When the first gap of a node is over.

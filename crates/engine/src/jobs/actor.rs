@@ -321,7 +321,7 @@ impl JobActor {
             Effect::Selecting | Effect::Waiting => self.reporter.show(state),
             Effect::Waited(waited) => self.reporter.waited(state, waited),
             Effect::Note(note) => self.reporter.note(lack::note_text(note)),
-            Effect::RetryRefused => drop(shared.metrics.retries_refused.inc()),
+            Effect::RetryRefused => drop(shared.metrics.jobs.retries_refused.inc()),
             Effect::Retrying(code) => {
                 shared.metrics.retry(code.as_str());
                 self.reporter.show(state);
@@ -345,7 +345,7 @@ impl JobActor {
             Effect::Partial { attempt, body } => self.reporter.partial(attempt, body),
             Effect::AttemptFailed { attempt, code, text, blame, wasted } => {
                 if (code, blame) == (Code::AckTimeout, Blame::Attempt) {
-                    shared.metrics.ack_timeouts.inc();
+                    shared.metrics.nodes.ack_timeouts.inc();
                 }
                 self.reporter.attempt_over(attempt, &text);
                 let slot = self.attempts.get(attempt);

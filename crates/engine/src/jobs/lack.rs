@@ -13,7 +13,7 @@ pub(super) fn describe(dispatcher: &Dispatcher, spec: &JobSpec, lack: Lack) -> R
     dispatcher.demand.note(need.route, need.speech);
     match lack {
         Lack::AbleNode => {
-            dispatcher.shared.metrics.pool_empty.inc();
+            dispatcher.shared.metrics.jobs.pool_empty.inc();
             no_able_node(dispatcher, spec)
         }
         Lack::Slot(busy) => {

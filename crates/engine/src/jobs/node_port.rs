@@ -118,7 +118,7 @@ impl NodePort {
         slot: Placement,
     ) {
         if !self.supports().cancel {
-            shared.metrics.slots_left.inc();
+            shared.metrics.jobs.slots_left.inc();
         }
         let (job, attempt) = (token.job, token.attempt);
         let slot = Some(SlotGuard::Placed(slot));

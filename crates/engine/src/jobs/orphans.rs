@@ -49,7 +49,7 @@ impl Dispatcher {
         let ending = Ending { state: JobState::Failed, code };
         let finish = jobs.finish(job, &EndedBy::Owner, &ending).await?;
         if finish == Finish::Finished {
-            self.shared.metrics.swept.inc();
+            self.shared.metrics.jobs.swept.inc();
             tracing::info!(job.id = %job, "an orphaned job was ended at its deadline");
             if let Some(assignment) = record.and_then(|record| record.assignment) {
                 self.stop_orphan(&assignment);

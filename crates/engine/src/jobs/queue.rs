@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::fairness::Shares;
-use crate::cluster::outbox::Outbox;
 use crate::fleet::{FleetView, FreedSlots, Placement};
+use crate::peers::outbox::Outbox;
 use crate::settings::WaitingBounds;
 
 /// Jobs of one tenant and pair that are looked at for one free slot: those ahead may be unable to use it.

@@ -14,9 +14,7 @@ use tokio::time::Instant;
 
 use super::Dispatcher;
 use super::registry::{AttemptView, Job};
-use crate::cluster::OrphanedOutcome;
-use crate::job::{Ended, NodeMessage, Refusal};
-use crate::sessions::commands::{JobNews, Observer};
+use crate::job::{Ended, JobNews, NodeMessage, Observer, OrphanedOutcome, Refusal};
 
 /// Shows a job to its callers and tells its session. Dropped before the ending was told, as by a panic
 /// of its task, it tells that the job failed: nobody is left waiting.
@@ -45,7 +43,7 @@ impl Reporter {
     }
 
     pub fn waited(&self, state: JobState, waited: Duration) {
-        self.dispatcher.shared.metrics.wait_seconds.observe(waited.as_secs_f64());
+        self.dispatcher.shared.metrics.jobs.wait_seconds.observe(waited.as_secs_f64());
         self.job.change(|view| {
             view.waited_ms += millis(waited);
             view.state = state;
@@ -68,10 +66,10 @@ impl Reporter {
         let now = shared.clock.now();
         if first {
             self.dispatcher.budget.lock().fresh(now);
-            shared.metrics.place_seconds.observe(self.began.elapsed().as_secs_f64());
+            shared.metrics.jobs.place_seconds.observe(self.began.elapsed().as_secs_f64());
         }
         if hedge {
-            shared.metrics.hedges.inc();
+            shared.metrics.jobs.hedges.inc();
         }
         let now_ms = now.as_millis();
         self.job.change(|view| {
@@ -130,14 +128,14 @@ impl Reporter {
         let metrics = &self.dispatcher.shared.metrics;
         match &ended {
             Ended::Done(_) => {
-                metrics.done.inc();
+                metrics.jobs.done.inc();
             }
             Ended::Empty { .. } => metrics.ended("empty"),
             Ended::Failed(refusal) if refusal.node_code.is_some() => metrics.ended("NODE_CODE"),
             Ended::Failed(refusal) => metrics.ended(refusal.code.as_str()),
             Ended::Cancelled(_) => metrics.ended(Code::JobCancelled.as_str()),
         }
-        metrics.job_seconds.observe(self.began.elapsed().as_secs_f64());
+        metrics.jobs.job_seconds.observe(self.began.elapsed().as_secs_f64());
         if let Ended::Failed(refusal) = &ended {
             tracing::info!(
                 session.id = %summary.session.session(), job.id = %self.job.id,
@@ -180,7 +178,7 @@ impl Reporter {
 
     fn leave(&mut self) {
         self.is_open = false;
-        self.dispatcher.shared.metrics.open_jobs.dec();
+        self.dispatcher.shared.metrics.jobs.open_jobs.dec();
         self.dispatcher.admission.leave(self.job.session.tenant());
     }
 

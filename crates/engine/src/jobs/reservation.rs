@@ -85,12 +85,12 @@ fn granted(
     let here = Instant::now();
     match reserved {
         Ok(Reserve::Granted { until, used }) => {
-            shared.metrics.granted.inc();
+            shared.metrics.jobs.granted.inc();
             placement.granted(Some(used));
             return Ok((Granted { at: Some(until - lease), here }, placement));
         }
         Ok(Reserve::Already { .. }) => {
-            shared.metrics.granted.inc();
+            shared.metrics.jobs.granted.inc();
             placement.granted(None);
             return Ok((Granted { at: None, here }, placement));
         }

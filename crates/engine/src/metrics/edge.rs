@@ -1,11 +1,10 @@
 //! What the edge has open: connections, readers, and bytes that are not yet a message.
 
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
 
-use super::{Listed, Metrics, kind};
+use super::registrar::metric;
+use super::{Metrics, Registrar};
 
-#[derive(Default)]
 pub(super) struct Edge {
     connections: Gauge,
     readers: Gauge,
@@ -13,22 +12,22 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    pub fn register(registry: &mut Registry, list: &mut Vec<Listed>) -> Self {
-        let edge = Edge::default();
-        macro_rules! metric {
-            ($name:literal, $help:literal, $metric:expr) => {
-                registry.register($name, $help, $metric.clone());
-                list.push(Listed { name: concat!("lingua_", $name), kind: kind(&$metric) });
-            };
+    pub fn register(to: &mut Registrar<'_>) -> Self {
+        Edge {
+            connections: metric!(to, "connections", "Open connections", Gauge::default()),
+            readers: metric!(
+                to,
+                "dashboard_readers",
+                "Subscribers of /api/v1/events",
+                Gauge::default()
+            ),
+            unfinished: metric!(
+                to,
+                "unfinished_bytes",
+                "Memory reserved for messages and bodies that are not complete",
+                Gauge::default()
+            ),
         }
-        metric!("connections", "Open connections", edge.connections);
-        metric!("dashboard_readers", "Subscribers of /api/v1/events", edge.readers);
-        metric!(
-            "unfinished_bytes",
-            "Memory reserved for messages and bodies that are not complete",
-            edge.unfinished
-        );
-        edge
     }
 }
 

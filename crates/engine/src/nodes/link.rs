@@ -11,7 +11,7 @@ use lingua_core::{InstanceId, JobId, LeaseToken, ModelId, NodeId};
 use tokio::time::Instant;
 
 use crate::fleet::Placement;
-use crate::job::{Assign, JobEvents, JobReport, NodeResult, Unheard};
+use crate::job::{Assign, JobEvents, JobReport, OrphanedResult, Unheard};
 
 /// The types that pass through a node's machine.
 pub(crate) struct Wire;
@@ -122,14 +122,4 @@ pub(crate) trait Peers: Send + Sync {
 
     /// These services of a node here run now, and did not before.
     fn services_run(&self, node: &NodeId, services: Vec<String>);
-}
-
-/// A node's result of a job that is not here.
-pub(crate) struct OrphanedResult {
-    pub node: NodeId,
-    pub job: JobId,
-    pub attempt: u32,
-    /// The nonce of the lease, if the node named it.
-    pub nonce: Option<u128>,
-    pub result: NodeResult,
 }

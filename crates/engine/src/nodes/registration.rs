@@ -87,7 +87,7 @@ impl Nodes {
             node.connect(wish.out, Event::Registered(Box::new(registered)));
         })?;
         let resumed = known.is_some();
-        shared.metrics.registrations.inc();
+        shared.metrics.nodes.registrations.inc();
         tracing::info!(node.id = %id, epoch, resumed, slots, "node registered");
         let ready = health == Health::Ready;
         let connection = Connection { node, epoch };

@@ -6,9 +6,9 @@ use lingua_core::link::Event;
 use lingua_core::link::event::{TokenClaim, Word};
 use lingua_core::{JobId, NodeId};
 
-use super::link::{OrphanedResult, Wire};
+use super::link::Wire;
 use super::{Connection, NodeHost, Nodes};
-use crate::job::{JobEvents, JobReport, JobWord, NodeResult, ToNode};
+use crate::job::{JobEvents, JobReport, JobWord, NodeResult, OrphanedResult, ToNode};
 use lingua_core::link::Kinds;
 
 /// The name of the limit on one result, as the configuration and the metrics have it.

@@ -170,7 +170,7 @@ impl Actor {
             _ => FinalState::Over,
         };
         let reason = lived.unwrap_or_else(|()| {
-            self.service.shared.metrics.session_panics.inc();
+            self.service.shared.metrics.sessions.session_panics.inc();
             let session = self.handle.key.session();
             tracing::error!(session.id = %session, "a session ended by a panic");
             CloseReason::new(1011, "internal error: this session has ended")

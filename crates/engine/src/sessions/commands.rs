@@ -1,5 +1,6 @@
 //! What comes for a session from elsewhere than its client, in a queue of bounded size.
 
+use futures_util::future::BoxFuture;
 use lingua_core::JobId;
 use lingua_core::session::ResultKey;
 use tokio::sync::mpsc;
@@ -7,8 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use super::connection::ClientConnection;
 use super::inbound::Opening;
-use crate::job::{Ended, NodeMessage};
-use crate::tasks;
+use crate::job::{Ended, JobNews, JobObserver, NotNotified};
 
 /// Commands that wait for one session. The session handles them as they come, unless its client does
 /// not take what it is sent; then whoever has more to say waits.
@@ -48,31 +48,6 @@ pub enum SessionCommand {
     Saved(SaveOutcome),
 }
 
-/// News of a job of a session.
-pub enum JobNews {
-    /// A dispatch goes out.
-    Assigned {
-        /// Which one.
-        attempt: u32,
-        /// The one before goes on beside it.
-        hedge: bool,
-    },
-    /// The node has it.
-    Accepted {
-        /// Which dispatch.
-        attempt: u32,
-    },
-    /// Something on the way.
-    Partial {
-        /// Which dispatch.
-        attempt: u32,
-        /// The node's message as it came.
-        body: NodeMessage,
-    },
-    /// It is over.
-    Ended(Ended),
-}
-
 /// A client that is back.
 pub struct Attach {
     /// Its connection.
@@ -98,45 +73,42 @@ pub enum SaveOutcome {
 }
 
 /// The session that is notified of a job.
-pub struct Observer {
+pub(super) struct SessionObserver {
     /// Which of its jobs it is.
-    pub(crate) key: ResultKey,
+    pub key: ResultKey,
     /// Where it receives commands.
-    pub(crate) commands: CommandSender,
+    pub commands: CommandSender,
 }
 
-impl Observer {
-    /// Notifies it. Waits for a session whose queue is full; one that is over need not hear it.
-    pub(crate) async fn notify(&self, news: JobNews) {
-        let _ = self.commands.send(Box::new(SessionCommand::Job(self.key, news))).await;
+impl SessionObserver {
+    fn command(&self, news: JobNews) -> Box<SessionCommand> {
+        Box::new(SessionCommand::Job(self.key, news))
     }
+}
 
-    /// Notifies it of the job's end; gives the ending back if the session is no longer here.
-    pub(crate) async fn notify_ended(&self, ended: Ended) -> Result<(), Ended> {
-        let command = Box::new(SessionCommand::Job(self.key, JobNews::Ended(ended)));
-        self.commands.send(command).await.map_err(|back| match *back.0 {
-            SessionCommand::Job(_, JobNews::Ended(ended)) => ended,
-            _ => unreachable!("it is what was sent"),
+fn news_of(command: SessionCommand) -> JobNews {
+    match command {
+        SessionCommand::Job(_, news) => news,
+        _ => unreachable!("it is what was sent"),
+    }
+}
+
+impl JobObserver for SessionObserver {
+    fn try_notify(&self, news: JobNews) -> Result<(), NotNotified> {
+        self.commands.try_send(self.command(news)).map_err(|error| match error {
+            TrySendError::Full(command) => NotNotified::Busy(news_of(*command)),
+            TrySendError::Closed(command) => NotNotified::Gone(news_of(*command)),
         })
     }
 
-    /// Notifies it, by a task of its own if its queue is full.
-    pub(crate) fn notify_later(self, news: JobNews) {
-        let command = Box::new(SessionCommand::Job(self.key, news));
-        if let Err(TrySendError::Full(command)) = self.commands.try_send(command)
-            && tokio::runtime::Handle::try_current().is_ok()
-        {
-            tasks::start(async move {
-                let _ = self.commands.send(command).await;
-            });
-        }
+    fn notify(&self, news: JobNews) -> BoxFuture<'_, Result<(), JobNews>> {
+        Box::pin(async {
+            let sent = self.commands.send(self.command(news)).await;
+            sent.map_err(|back| news_of(*back.0))
+        })
     }
 
-    /// Notifies it if there is room; for what may be missed.
-    pub(crate) fn notify_if_room(&self, news: JobNews) {
-        // The last places are for what must not be missed.
-        if self.commands.capacity() > CAPACITY / 2 {
-            let _ = self.commands.try_send(Box::new(SessionCommand::Job(self.key, news)));
-        }
+    fn has_room_to_spare(&self) -> bool {
+        self.commands.capacity() > CAPACITY / 2
     }
 }

@@ -63,7 +63,7 @@ impl Actor {
                 self.refuse(&drop_refusal(reason), &details);
             }
             Effect::AudioGap { from, to } => {
-                metrics.audio_gaps.inc();
+                metrics.sessions.audio_gaps.inc();
                 tracing::debug!(session.id = %self.handle.key.session(), from, to, "pieces of speech never came");
             }
             Effect::AudioAck { seq } => self.acknowledge(seq),
@@ -184,12 +184,12 @@ impl Actor {
     fn count_ending(&self, open: Option<&OpenJob>, ending: &Ending<Answer>, again: bool) {
         let metrics = &self.service.shared.metrics;
         match ending {
-            _ if again => metrics.told_again.inc(),
+            _ if again => metrics.sessions.told_again.inc(),
             Ending::Result(_) => metrics.ending("result"),
             Ending::Missing(reason) => metrics.ending(reason.as_str()),
         };
         if let Some(open) = open {
-            metrics.ending_seconds.observe(open.cut_at.elapsed().as_secs_f64());
+            metrics.sessions.ending_seconds.observe(open.cut_at.elapsed().as_secs_f64());
         }
     }
 

@@ -10,9 +10,8 @@ use lingua_core::{JobId, SessionKey};
 
 use super::Sessions;
 use super::actor::Actor;
-use super::commands::{JobNews, SessionCommand};
-use crate::cluster::OrphanedOutcome;
-use crate::job::{Ended, Refusal};
+use super::commands::SessionCommand;
+use crate::job::{Ended, JobNews, OrphanedOutcome, Refusal};
 use crate::tasks;
 
 /// How often a new owner looks what became of the jobs of the one before, and how long an ending may

@@ -4,9 +4,8 @@ use lingua_core::outcome::MissingReason;
 use lingua_core::session::{Ending, Event, ResultKey};
 
 use super::actor::Actor;
-use super::commands::JobNews;
 use super::outbound::Step;
-use crate::job::Ended;
+use crate::job::{Ended, JobNews};
 
 impl Actor {
     pub(super) fn on_news(&mut self, key: ResultKey, news: JobNews) {

@@ -9,11 +9,11 @@ use lingua_core::session::{CutReason, Ending, Event, Lane, ResultKey, Utterance}
 use tokio::time::Instant;
 
 use super::actor::Actor;
-use super::commands::Observer;
+use super::commands::SessionObserver;
 use super::open_job::OpenJob;
 use super::options::SpeechOptions;
 use super::outbound::Step;
-use crate::job::{JobInput, JobSpec};
+use crate::job::{JobInput, JobSpec, Observer};
 use crate::trace::{Context, Kind, Live};
 
 impl Actor {
@@ -165,10 +165,10 @@ impl Actor {
             work: Arc::new(work),
             deadline_in: self.service.now().until(utterance.deadline),
             trace: None,
-            observer: Some(Observer {
+            observer: Some(Observer::new(SessionObserver {
                 key: ResultKey { index: utterance.index, lane },
                 commands: self.commands.clone(),
-            }),
+            })),
         }
     }
 }

@@ -56,7 +56,7 @@ impl Sessions {
         }
         *tenant += 1;
         open.sessions.insert(handle.key.clone(), Arc::clone(&handle));
-        self.shared.metrics.sessions.set(open.sessions.len() as i64);
+        self.shared.metrics.sessions.sessions.set(open.sessions.len() as i64);
         drop(open);
         Ok(Registration { service: Arc::clone(self), handle, commands: Some(commands) })
     }
@@ -74,6 +74,6 @@ impl Sessions {
                 open.tenants.remove(tenant);
             }
         }
-        self.shared.metrics.sessions.set(open.sessions.len() as i64);
+        self.shared.metrics.sessions.sessions.set(open.sessions.len() as i64);
     }
 }

@@ -6,9 +6,9 @@ use lingua_core::eligibility::Route;
 use lingua_store::Instance;
 
 use super::part::{MAX_VAIN, Part};
-use super::spans::Counts;
 use super::view::{Latency, NodeCounts, Pair, Snapshot, Supply, Vain};
 use crate::explain::PairView;
+use crate::metrics::Counts;
 
 /// Pairs told.
 const MAX_PAIRS: usize = 1_024;

@@ -6,8 +6,8 @@ use lingua_store::History;
 use lingua_store::history::Series;
 
 use super::part::Part;
-use super::spans::Counts;
 use super::view::{Latency, Point, Snapshot};
+use crate::metrics::Counts;
 
 /// How far apart the points are.
 pub const MINUTE_MS: u64 = 60_000;

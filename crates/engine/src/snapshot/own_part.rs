@@ -27,7 +27,8 @@ impl Board {
             std::mem::replace(&mut *counted, (Instant::now(), counters.clone()))
         };
         let (nodes, troubled) = self.count_nodes();
-        shared.metrics.set_counts(&nodes);
+        shared.metrics.set_slots(nodes.slots, nodes.used);
+        shared.metrics.set_open_breakers(nodes.breaker_open);
         let mut lines = self.jobs.queue_lengths();
         lines.truncate(MAX_LINES);
         let unmet = self.jobs.unmet().into_iter().take(MAX_VAIN);
@@ -50,8 +51,8 @@ impl Board {
                 missing: false,
                 nodes: nodes.total,
                 sessions,
-                open_jobs: shared.metrics.open_jobs.get().max(0) as u64,
-                waiting: shared.metrics.waiting.get().max(0) as u64,
+                open_jobs: shared.metrics.jobs.open_jobs.get().max(0) as u64,
+                waiting: shared.metrics.jobs.waiting.get().max(0) as u64,
                 inbox: inbox.unwrap_or(0) as u64,
                 leads: leads.map(|task| task.as_str().to_owned()).collect(),
             },

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::spans::Counts;
 use super::view::{Failure, InstanceView, NodeCounts, Vain};
+use crate::metrics::Counts;
 
 /// Lines told; a fleet with more has them all in the total.
 pub(super) const MAX_LINES: usize = 256;
@@ -61,17 +61,6 @@ pub(super) fn troubled_of(parts: &[Part]) -> Troubled {
         nodes.iter().for_each(|node| note(&mut all, code, node));
     }
     all
-}
-
-/// Everything that only grows, as it was at one moment.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Counters {
-    pub ended: BTreeMap<String, u64>,
-    pub endings: BTreeMap<String, u64>,
-    pub retries: u64,
-    pub dispatch: Counts,
-    pub job: Counts,
-    pub sentence: Counts,
 }
 
 /// What was counted after `before`.

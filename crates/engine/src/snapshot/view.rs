@@ -6,6 +6,8 @@ use lingua_store::Instance;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use crate::metrics::Quantiles;
+
 use crate::job_log::JobSummary;
 
 /// How everything stands, as the instance that answers knows it.
@@ -217,22 +219,6 @@ pub struct Latency {
     pub job: Quantiles,
     /// From the cut of an utterance to its ending on the speaker's line.
     pub sentence: Quantiles,
-}
-
-/// How long something took, within a few per cent.
-#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema, Debug, Default)]
-pub struct Quantiles {
-    /// How many there were.
-    pub count: u64,
-    /// Half took no longer, in milliseconds.
-    #[schema(example = 1.2)]
-    pub p50_ms: f64,
-    /// Of twenty, nineteen took no longer.
-    #[schema(example = 2.5)]
-    pub p95_ms: f64,
-    /// Of a hundred, ninety-nine took no longer.
-    #[schema(example = 4.0)]
-    pub p99_ms: f64,
 }
 
 /// One directed pair.

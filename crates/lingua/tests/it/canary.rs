@@ -166,6 +166,168 @@ fn filled_in(path: &str, session: &str, job: &str) -> String {
     path.replace("explain", "explain?src=en&tgt=zh")
 }
 
+/// A token of each role.
+struct Tokens {
+    admin: String,
+    node: String,
+    session: String,
+}
+
+/// One that goes well, and one that does not.
+async fn conversations(
+    to: SocketAddr,
+    tokens: &Tokens,
+    secrets: &mut Secrets,
+    errors: &mut Errors,
+) -> (Line, Line, String) {
+    let mut node = Line::open(to, "/ws/node", None).await;
+    node.say(&json!({"type": "node_register", "node_id": "node-1", "token": tokens.node, "max_concurrent_jobs": 8,
+        "supports": ["ack", "tokens", "result_ack"],
+        "language_capabilities": {"semantic_languages": ["en", "zh"], "tts_languages": ["zh", "en"]}})).await;
+    node.hear_a("node_register_ack").await;
+    let mut session = Line::open(to, "/ws/session", None).await;
+    session.say(&json!({"type": "session_init", "client_version": "1", "platform": "test", "src_lang": "en",
+        "tgt_lang": "zh", "token": tokens.session, "codec": "pcm16", "enable_streaming_asr": true,
+        "supports": ["resume", "events"]})).await;
+    let ack = session.hear_a("session_init_ack").await;
+    let session_id = ack["session_id"].as_str().unwrap().to_owned();
+    secrets.add("resume token", ack["resume_token"].as_str().unwrap());
+    for (index, success) in [(0, true), (1, false)] {
+        session.say(&json!({"type": "utterance", "utterance_index": index, "src_lang": "en", "tgt_lang": "zh",
+            "audio": speech(), "audio_format": "pcm16"})).await;
+        // A job that failed is tried again here, since there is no other node, or ends.
+        for _ in 0..if success { 1 } else { 2 } {
+            let work = work(&mut node, secrets, success);
+            if tokio::time::timeout(Duration::from_secs(3), work).await.is_err() {
+                break;
+            }
+        }
+        let ending =
+            session.hear_a(if success { "translation_result" } else { "missing_result" }).await;
+        if success {
+            assert_eq!(ending["text_translated"], MEANT, "what is said does reach who it is for");
+        } else {
+            errors.0.push_str(&ending.to_string());
+        }
+    }
+    (node, session, session_id)
+}
+
+/// An administrator sees how a job went, and not what was said in it.
+async fn a_job_of_the_tenant(
+    to: SocketAddr,
+    tokens: &Tokens,
+    node: &mut Line,
+    secrets: &mut Secrets,
+    errors: &mut Errors,
+) -> String {
+    let job = json!({"session_id": "s", "src_lang": "en", "tgt_lang": "zh", "audio": speech(), "audio_format": "pcm16"});
+    let handed_in = call(to, "POST", "/v1/dispatch/f2f", Some(&tokens.session), &job);
+    assert_eq!(handed_in.status, 200, "{handed_in:?}");
+    work(node, secrets, true).await;
+    let job_id = handed_in.body["job_id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/job/{job_id}?attempts=true");
+    wait_for("the owner can read it", || {
+        call(to, "GET", &path, Some(&tokens.session), &Value::Null).text.contains(MEANT)
+    });
+    let seen = call(to, "GET", &path, Some(&tokens.admin), &Value::Null);
+    assert_eq!(seen.status, 200, "{seen:?}");
+    errors.0.push_str(&seen.text);
+    job_id
+}
+
+async fn nonsense_on_sockets(
+    to: SocketAddr,
+    tokens: &Tokens,
+    node: &mut Line,
+    session_id: &str,
+    errors: &mut Errors,
+) {
+    for kind in ["audio_chunk", "utterance", "cancel"] {
+        for text in nonsense(kind, session_id) {
+            let mut line = Line::open(to, "/ws/session", Some(&tokens.session)).await;
+            line.say(&json!({"type": "session_init", "client_version": "1", "platform": "test", "src_lang": "en", "tgt_lang": "zh"})).await;
+            line.hear_a("session_init_ack").await;
+            errors.say(&mut line, text).await;
+        }
+    }
+    for text in nonsense("job_result", "") {
+        errors.say(node, text).await;
+    }
+    for first in [
+        json!({"type": "session_init", "token": TOKEN, "client_version": "1", "platform": "t", "src_lang": "en", "tgt_lang": "zh"}),
+        json!({"type": "session_init", "token": [TOKEN], "client_version": "1", "platform": "t", "src_lang": "en", "tgt_lang": "zh"}),
+        json!({"type": "session_init", "resume_token": {"a": TOKEN}, "client_version": "1", "platform": "t", "src_lang": "en", "tgt_lang": "zh", "token": tokens.session}),
+    ] {
+        let mut line = Line::open(to, "/ws/session", None).await;
+        errors.say(&mut line, first.to_string()).await;
+    }
+}
+
+fn nonsense_over_http(to: SocketAddr, tokens: &Tokens, errors: &mut Errors) {
+    let job = |audio: &str, format: &str| {
+        json!({"session_id": "s", "src_lang": "en", "tgt_lang": "zh", "audio": audio, "audio_format": format}).to_string()
+    };
+    for (path, body) in [
+        ("/v1/dispatch/f2f", format!("{{\"audio\": \"{BAD}\"")),
+        ("/v1/dispatch/f2f", job(&format!("{BAD}!"), "pcm16")),
+        ("/v1/dispatch/f2f", job(&speech(), BAD)),
+        ("/v1/dispatch/f2f", json!({"session_id": [BAD], "audio": {"a": BAD}}).to_string()),
+        ("/v1/dispatch/f2f", json!({"session_id": "s", "src_lang": "en", "tgt_lang": "zh", "audio_ref": format!("http://{BAD}/")}).to_string()),
+    ] {
+        errors.ask(to, path, Some(&tokens.session), body.as_bytes());
+    }
+    for (path, body) in [
+        (
+            "/v1/job/done",
+            json!({"job_id": BAD, "attempt_id": BAD, "node_id": "node-1", "text_asr": [HEARD]}),
+        ),
+        (
+            "/v1/job/fail",
+            json!({"job_id": "0000000000000000000000000a", "attempt_id": 1, "node_id": "node-1", "code": [BAD], "message": FAULT}),
+        ),
+        ("/v1/node/heartbeat", json!({"node_id": "node-1", "resource_usage": BAD})),
+    ] {
+        errors.ask(to, path, Some(&tokens.node), body.to_string().as_bytes());
+    }
+    for token in
+        [TOKEN, &format!("{TOKEN}.{TOKEN}.{TOKEN}"), &tokens.session, &format!("{}x", tokens.admin)]
+    {
+        errors.ask(to, "/api/v1/stats", Some(token), b"");
+        errors.ask(
+            to,
+            "/api/v1/revocations",
+            Some(token),
+            format!("{{\"jti\": \"{BAD}\"}}").as_bytes(),
+        );
+    }
+    errors.ask(
+        to,
+        "/api/v1/revocations",
+        Some(&tokens.admin),
+        json!({"jti": [TOKEN]}).to_string().as_bytes(),
+    );
+    errors.ask(to, "/api/v1/nodes?limit=canarybad5u", Some(&tokens.admin), b"");
+}
+
+/// What administrators and machines read.
+fn views(to: SocketAddr, admin: &str, session_id: &str, job_id: &str) -> String {
+    let drained = call(to, "POST", "/api/v1/nodes/node-1/drain", Some(admin), &json!({}));
+    assert_eq!(drained.status, 200);
+    let mut views = String::new();
+    for (method, path, _) in lingua_server::calls() {
+        let read = path.starts_with("/api/v1/")
+            || ["/metrics", "/health", "/ready", "/openapi.json", "/asyncapi.json"].contains(&path);
+        if method == "GET" && read && path != "/api/v1/events" {
+            let path = filled_in(path, session_id, job_id);
+            let view = call(to, "GET", &path, Some(admin), &Value::Null);
+            assert_eq!(view.status, 200, "{path}: {view:?}");
+            views.push_str(&view.text);
+        }
+    }
+    views
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_that_is_said_or_shown_is_found_where_it_does_not_belong() {
     let redis = RedisConfig::new().password(PASSWORD).start().await.unwrap();
@@ -193,128 +355,13 @@ async fn nothing_that_is_said_or_shown_is_found_where_it_does_not_belong() {
     }
     let mut errors = Errors::default();
 
-    // A conversation that goes well, and one that does not.
-    let mut node = Line::open(to, "/ws/node", None).await;
-    node.say(&json!({"type": "node_register", "node_id": "node-1", "token": node_token, "max_concurrent_jobs": 8,
-        "supports": ["ack", "tokens", "result_ack"],
-        "language_capabilities": {"semantic_languages": ["en", "zh"], "tts_languages": ["zh", "en"]}})).await;
-    node.hear_a("node_register_ack").await;
-    let mut session = Line::open(to, "/ws/session", None).await;
-    session.say(&json!({"type": "session_init", "client_version": "1", "platform": "test", "src_lang": "en",
-        "tgt_lang": "zh", "token": session_token, "codec": "pcm16", "enable_streaming_asr": true,
-        "supports": ["resume", "events"]})).await;
-    let ack = session.hear_a("session_init_ack").await;
-    let session_id = ack["session_id"].as_str().unwrap().to_owned();
-    secrets.add("resume token", ack["resume_token"].as_str().unwrap());
-    for (index, success) in [(0, true), (1, false)] {
-        session.say(&json!({"type": "utterance", "utterance_index": index, "src_lang": "en", "tgt_lang": "zh",
-            "audio": speech(), "audio_format": "pcm16"})).await;
-        // A job that failed is tried again here, since there is no other node, or ends.
-        for _ in 0..if success { 1 } else { 2 } {
-            let work = work(&mut node, &mut secrets, success);
-            if tokio::time::timeout(Duration::from_secs(3), work).await.is_err() {
-                break;
-            }
-        }
-        let ending =
-            session.hear_a(if success { "translation_result" } else { "missing_result" }).await;
-        if success {
-            assert_eq!(ending["text_translated"], MEANT, "what is said does reach who it is for");
-        } else {
-            errors.0.push_str(&ending.to_string());
-        }
-    }
-    // An administrator sees how a job went, and not what was said in it.
-    let job = json!({"session_id": "s", "src_lang": "en", "tgt_lang": "zh", "audio": speech(), "audio_format": "pcm16"});
-    let handed_in = call(to, "POST", "/v1/dispatch/f2f", Some(&session_token), &job);
-    assert_eq!(handed_in.status, 200, "{handed_in:?}");
-    work(&mut node, &mut secrets, true).await;
-    let job_id = handed_in.body["job_id"].as_str().unwrap().to_owned();
-    let path = format!("/v1/job/{job_id}?attempts=true");
-    wait_for("the owner can read it", || {
-        call(to, "GET", &path, Some(&session_token), &Value::Null).text.contains(MEANT)
-    });
-    let seen = call(to, "GET", &path, Some(&admin), &Value::Null);
-    assert_eq!(seen.status, 200, "{seen:?}");
-    errors.0.push_str(&seen.text);
-
-    // What cannot be, on both sockets and over HTTP.
-    for kind in ["audio_chunk", "utterance", "cancel"] {
-        for text in nonsense(kind, &session_id) {
-            let mut line = Line::open(to, "/ws/session", Some(&session_token)).await;
-            line.say(&json!({"type": "session_init", "client_version": "1", "platform": "test", "src_lang": "en", "tgt_lang": "zh"})).await;
-            line.hear_a("session_init_ack").await;
-            errors.say(&mut line, text).await;
-        }
-    }
-    for text in nonsense("job_result", "") {
-        errors.say(&mut node, text).await;
-    }
-    for first in [
-        json!({"type": "session_init", "token": TOKEN, "client_version": "1", "platform": "t", "src_lang": "en", "tgt_lang": "zh"}),
-        json!({"type": "session_init", "token": [TOKEN], "client_version": "1", "platform": "t", "src_lang": "en", "tgt_lang": "zh"}),
-        json!({"type": "session_init", "resume_token": {"a": TOKEN}, "client_version": "1", "platform": "t", "src_lang": "en", "tgt_lang": "zh", "token": session_token}),
-    ] {
-        let mut line = Line::open(to, "/ws/session", None).await;
-        errors.say(&mut line, first.to_string()).await;
-    }
-    let job = |audio: &str, format: &str| {
-        json!({"session_id": "s", "src_lang": "en", "tgt_lang": "zh", "audio": audio, "audio_format": format}).to_string()
-    };
-    for (path, body) in [
-        ("/v1/dispatch/f2f", format!("{{\"audio\": \"{BAD}\"")),
-        ("/v1/dispatch/f2f", job(&format!("{BAD}!"), "pcm16")),
-        ("/v1/dispatch/f2f", job(&speech(), BAD)),
-        ("/v1/dispatch/f2f", json!({"session_id": [BAD], "audio": {"a": BAD}}).to_string()),
-        ("/v1/dispatch/f2f", json!({"session_id": "s", "src_lang": "en", "tgt_lang": "zh", "audio_ref": format!("http://{BAD}/")}).to_string()),
-    ] {
-        errors.ask(to, path, Some(&session_token), body.as_bytes());
-    }
-    for (path, body) in [
-        (
-            "/v1/job/done",
-            json!({"job_id": BAD, "attempt_id": BAD, "node_id": "node-1", "text_asr": [HEARD]}),
-        ),
-        (
-            "/v1/job/fail",
-            json!({"job_id": "0000000000000000000000000a", "attempt_id": 1, "node_id": "node-1", "code": [BAD], "message": FAULT}),
-        ),
-        ("/v1/node/heartbeat", json!({"node_id": "node-1", "resource_usage": BAD})),
-    ] {
-        errors.ask(to, path, Some(&node_token), body.to_string().as_bytes());
-    }
-    for token in [TOKEN, &format!("{TOKEN}.{TOKEN}.{TOKEN}"), &session_token, &format!("{admin}x")]
-    {
-        errors.ask(to, "/api/v1/stats", Some(token), b"");
-        errors.ask(
-            to,
-            "/api/v1/revocations",
-            Some(token),
-            format!("{{\"jti\": \"{BAD}\"}}").as_bytes(),
-        );
-    }
-    errors.ask(
-        to,
-        "/api/v1/revocations",
-        Some(&admin),
-        json!({"jti": [TOKEN]}).to_string().as_bytes(),
-    );
-    errors.ask(to, "/api/v1/nodes?limit=canarybad5u", Some(&admin), b"");
-
-    // What administrators and machines read.
-    let drained = call(to, "POST", "/api/v1/nodes/node-1/drain", Some(&admin), &json!({}));
-    assert_eq!(drained.status, 200);
-    let mut views = String::new();
-    for (method, path, _) in lingua_server::calls() {
-        let read = path.starts_with("/api/v1/")
-            || ["/metrics", "/health", "/ready", "/openapi.json", "/asyncapi.json"].contains(&path);
-        if method == "GET" && read && path != "/api/v1/events" {
-            let path = filled_in(path, &session_id, &job_id);
-            let view = call(to, "GET", &path, Some(&admin), &Value::Null);
-            assert_eq!(view.status, 200, "{path}: {view:?}");
-            views.push_str(&view.text);
-        }
-    }
+    let tokens = Tokens { admin, node: node_token, session: session_token };
+    let (mut node, session, session_id) =
+        conversations(to, &tokens, &mut secrets, &mut errors).await;
+    let job_id = a_job_of_the_tenant(to, &tokens, &mut node, &mut secrets, &mut errors).await;
+    nonsense_on_sockets(to, &tokens, &mut node, &session_id, &mut errors).await;
+    nonsense_over_http(to, &tokens, &mut errors);
+    let views = views(to, &tokens.admin, &session_id, &job_id);
     drop((node, session));
     lingua.signal("TERM");
     let code = tokio::task::spawn_blocking(move || (lingua.exit_code(), log.all())).await.unwrap();

@@ -57,18 +57,7 @@ fn seconds() -> u64 {
     std::env::var("LINGUA_SOAK_SECONDS").map_or(30, |text| text.parse().unwrap())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_sentence_has_one_ending_whatever_fails() {
-    let _turn = crate::app::heavy_turn().await;
-    let is_redis = std::env::var("LINGUA_SOAK_STORE").as_deref() == Ok("redis");
-    let on = if is_redis { On::Redis } else { On::Memory };
-    let seed =
-        std::env::var("LINGUA_SOAK_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
-    println!("seed {seed}: LINGUA_SOAK_SEED={seed} draws the same faults");
-    let mut dice = SmallRng::seed_from_u64(seed);
-    let app = TestApp::start(on, settings()).await;
-    // What the speakers go through can be cut; the nodes' own faults are in their behaviour.
-    let proxy = FaultProxy::start(app.address).await.unwrap();
+async fn nodes(app: &TestApp, seed: u64) -> Vec<FakeNode> {
     let mut nodes = Vec::new();
     for n in 0..NODES {
         let options = NodeOptions {
@@ -79,6 +68,10 @@ async fn every_sentence_has_one_ending_whatever_fails() {
         };
         nodes.push(FakeNode::connect(options).await.unwrap());
     }
+    nodes
+}
+
+async fn speakers(app: &TestApp, proxy: &FaultProxy, seed: u64) -> Vec<AutoSpeaker> {
     let mut speakers = Vec::new();
     for n in 0..SPEAKERS {
         // Those that cannot come back are not cut off: they would lose their session by right.
@@ -101,6 +94,23 @@ async fn every_sentence_has_one_ending_whatever_fails() {
         };
         speakers.push(AutoSpeaker::start(options, script).await.unwrap());
     }
+    speakers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_sentence_has_one_ending_whatever_fails() {
+    let _turn = crate::app::heavy_turn().await;
+    let is_redis = std::env::var("LINGUA_SOAK_STORE").as_deref() == Ok("redis");
+    let on = if is_redis { On::Redis } else { On::Memory };
+    let seed =
+        std::env::var("LINGUA_SOAK_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
+    println!("seed {seed}: LINGUA_SOAK_SEED={seed} draws the same faults");
+    let mut dice = SmallRng::seed_from_u64(seed);
+    let app = TestApp::start(on, settings()).await;
+    // What the speakers go through can be cut; the nodes' own faults are in their behaviour.
+    let proxy = FaultProxy::start(app.address).await.unwrap();
+    let nodes = nodes(&app, seed).await;
+    let speakers = speakers(&app, &proxy, seed).await;
     let end = Instant::now() + Duration::from_secs(seconds());
     let mut cuts = 0;
     while Instant::now() < end {

@@ -12,7 +12,7 @@ use lingua_core::{InstanceId, Region, TenantId};
 use lingua_engine::settings::SessionAlias;
 use toml::Value;
 
-use crate::cli::address;
+use crate::address::address;
 use crate::otlp::Endpoint;
 use crate::telemetry::LogFormat;
 

@@ -10,7 +10,7 @@ use lingua_engine::explain::NodeView;
 use lingua_engine::nodes::Order;
 
 use super::Door;
-use super::error::{Answer, Refused, refusals, refused};
+use super::error::{Answer, Refused, outcome, refusals, refused};
 use super::paging::Page;
 use super::query::{Params, Segment, named};
 use crate::audit::Actor;
@@ -151,7 +151,7 @@ async fn order(door: &Door, actor: &Actor, segment: Segment, order: Order) -> An
     let id: NodeId = named("id", segment)?;
     let obeyed = door.engine.order_node(&id, order).await.map_err(Refused::from);
     let obeyed = obeyed.and_then(|known| if known { Ok(()) } else { Err(no_such_node()) });
-    actor.did(word(order), id.as_str(), &obeyed);
+    actor.did(word(order), id.as_str(), outcome(&obeyed));
     obeyed?;
     if order == Order::Block
         && let Ok(node) = door.nodes.get(&id)

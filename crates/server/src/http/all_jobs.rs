@@ -13,7 +13,7 @@ use lingua_engine::Engine;
 use lingua_engine::job_log::{JobCursor, JobFilter, JobSummary};
 use lingua_store::jobs::JobRecord;
 
-use super::error::{Answer, refusals, refused};
+use super::error::{Answer, outcome, refusals, refused};
 use super::everywhere::{gather, only_peers, query};
 use super::paging::{self, Page};
 use super::query::{Params, Segment, named};
@@ -203,7 +203,7 @@ pub(crate) async fn cancel(
 ) -> Answer {
     let id: JobId = named("job_id", segment)?;
     let cancelled = cancel_anywhere(&door, id).await;
-    actor.did("job.cancel", &id.to_string(), &cancelled);
+    actor.did("job.cancel", &id.to_string(), outcome(&cancelled));
     cancelled
 }
 

@@ -7,8 +7,8 @@ use lingua_core::outcome::Code;
 use lingua_engine::Engine;
 use lingua_engine::job::Refusal;
 
-use super::Refused;
 use super::error::Answer;
+use super::error::Refused;
 use crate::peers;
 
 /// `/internal/v1/bodies/{names}`: the bodies of these names, one after the other.

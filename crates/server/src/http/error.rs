@@ -58,6 +58,11 @@ impl IntoResponse for Refused {
     }
 }
 
+/// How a call ended, as the audit log has it.
+pub(crate) fn outcome<T>(answer: &Result<T, Refused>) -> Result<(), Code> {
+    answer.as_ref().map(|_| ()).map_err(|Refused(refusal)| refusal.code)
+}
+
 /// A refusal with this code and sentence.
 pub(crate) fn refused(code: Code, detail: impl Into<String>) -> Refused {
     Refused(Refusal::new(code, detail))

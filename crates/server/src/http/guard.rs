@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::error::{Refused, Turned, refused};
 use super::query;
-use crate::audit::{Actor, Call};
-use crate::identity::{Caller, Gate, Role};
+use crate::audit::{Actor, Audit, Call};
+use crate::identity::{BearerToken, Caller, Gate, Role, other_role};
 use crate::listener::Peer;
 use crate::tls::Certified;
 
@@ -42,21 +42,18 @@ impl Who {
 #[derive(Clone)]
 pub(crate) struct Guard {
     pub(crate) gate: Arc<Gate>,
+    pub(crate) audit: Arc<Audit>,
     pub(crate) engine: Engine,
     pub(crate) who: Who,
     pub(crate) path: &'static str,
 }
 
-/// A token that came in a header.
-#[derive(Clone)]
-pub(crate) struct Shown(pub(crate) Option<Arc<str>>);
-
 /// Lets a request through with its [`Caller`], or refuses it.
 pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    let call = guard.gate.audit().is_on().then(|| Call::of(&request, guard.path));
+    let call = guard.audit.is_on().then(|| Call::of(&request, guard.path));
     let (caller, answer) = guard.ask(request, next, call.as_ref()).await;
     if let Some(Turned(reason)) = answer.extensions().get() {
-        guard.gate.audit().refused(&caller, call.as_ref(), reason);
+        guard.audit.refused(&caller, call.as_ref(), reason);
     }
     answer
 }
@@ -95,7 +92,7 @@ impl Guard {
                     if let Err(refusal) = called {
                         return (caller, Refused(refusal).into_response());
                     }
-                    self.gate.audit().used(&caller, call);
+                    self.audit.used(&caller, call);
                     known = caller.clone();
                     self.may_act(&caller, &mut request);
                     request.extensions_mut().insert(caller);
@@ -107,7 +104,7 @@ impl Guard {
             },
             Who::Socket(_) => match token(request.headers()) {
                 Ok(token) => {
-                    let shown = Shown(token.map(Arc::from));
+                    let shown = BearerToken(token.map(Arc::from));
                     request.extensions_mut().insert(shown);
                 }
                 Err(refusal) => return (known, challenge(refusal)),
@@ -120,8 +117,8 @@ impl Guard {
     fn may_act(&self, caller: &Caller, request: &mut Request) {
         if matches!(self.who, Who::These(roles) if roles.contains(&Role::Admin)) {
             let address = request.extensions().get::<Peer>().map(|peer| peer.address);
-            let (gate, caller) = (Arc::clone(&self.gate), caller.clone());
-            request.extensions_mut().insert(Actor { gate, caller, address });
+            let (audit, caller) = (Arc::clone(&self.audit), caller.clone());
+            request.extensions_mut().insert(Actor { audit, caller, address });
         }
     }
 
@@ -156,24 +153,6 @@ impl Guard {
             }
             _ => Ok(caller),
         }
-    }
-}
-
-/// A good token of a role that may not do this.
-pub(crate) fn other_role(wanted: &[Role], shown: Role) -> Refusal {
-    let (wanted, shown) = (listed(wanted), shown.as_str());
-    let detail =
-        format!("this is for tokens of the role {wanted}; the role of this one is {shown}");
-    Refusal::new(Code::Forbidden, detail).because("other_role")
-}
-
-/// Roles in a sentence: `session, admin or viewer`.
-pub(crate) fn listed(roles: &[Role]) -> String {
-    let words: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
-    match words.split_last() {
-        Some((last, [])) => (*last).to_owned(),
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
-        None => String::new(),
     }
 }
 

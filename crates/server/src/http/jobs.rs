@@ -17,7 +17,7 @@ use lingua_store::jobs::JobRecord;
 
 use super::Door;
 use super::body::{NODE_BODY_BYTES, Unread};
-use super::error::{Answer, Refused, refusals, refused};
+use super::error::{Answer, Refused, outcome, refusals, refused};
 use super::query::{Params, Segment, named};
 use crate::audit::Actor;
 use crate::identity::Caller;
@@ -119,7 +119,7 @@ pub(crate) async fn cancel(
     let cancelled = give_up(&engine, &caller, id).await;
     // Those who handed it in do so all the time.
     if caller.is_admin() {
-        actor.did("job.cancel", &id.to_string(), &cancelled);
+        actor.did("job.cancel", &id.to_string(), outcome(&cancelled));
     }
     cancelled
 }

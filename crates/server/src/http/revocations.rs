@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::Door;
 use super::body::Unread;
-use super::error::{Answer, Refused, refusals, refused};
+use super::error::{Answer, Refused, outcome, refusals, refused};
 use crate::audit::Actor;
 use crate::identity::{Role, of_tokens};
 use crate::wire::http::{DONE, Done, invalid};
@@ -69,7 +69,7 @@ pub(crate) async fn revoke(
     };
     let mark = Name::new(mark).map_err(|error| invalid(error.to_string()))?;
     let done = revoke_all(&door, &mark, now_s).await;
-    actor.did("token.revoke", mark.as_str(), &done);
+    actor.did("token.revoke", mark.as_str(), outcome(&done));
     done
 }
 

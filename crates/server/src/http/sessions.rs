@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Door;
-use super::error::{Answer, refusals, refused};
+use super::error::{Answer, outcome, refusals, refused};
 use super::everywhere::{gather, only_peers, query};
 use super::paging::{self, Page};
 use super::query::{Params, Segment, named};
@@ -174,7 +174,7 @@ pub(crate) async fn disconnect(
 ) -> Answer<Json<Done>> {
     let id: SessionId = named("id", segment)?;
     let ended = disconnect_anywhere(&door, &id, params.get("tenant")?).await;
-    actor.did("session.disconnect", id.as_str(), &ended);
+    actor.did("session.disconnect", id.as_str(), outcome(&ended));
     ended.map(|()| Json(DONE))
 }
 

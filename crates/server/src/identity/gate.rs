@@ -15,7 +15,6 @@ use super::flaw::Flaw;
 use super::revocations::Remembered;
 use super::sockets::Sockets;
 use super::{Caller, Keys, Subjects};
-use crate::audit::{self, Audit};
 use crate::config::Config;
 use crate::site::{Host, Origin, OwnHosts};
 use crate::tls::Certified;
@@ -94,6 +93,12 @@ fn own_hosts(config: &Config) -> OwnHosts {
     OwnHosts::new(listens, named.chain(advertised.map(Origin::into_host)))
 }
 
+/// Writes down whose connection was closed because the token is no longer good.
+pub(crate) trait DismissalLog: Send + Sync {
+    /// A socket of this role, which was open, had to be closed.
+    fn dismissed(&self, caller: &Caller, from: IpAddr, role: &str, why: &Refusal);
+}
+
 /// Decides who comes in.
 pub(crate) struct Gate {
     rules: RwLock<Arc<Rules>>,
@@ -102,7 +107,8 @@ pub(crate) struct Gate {
     revoked: RwLock<Revoked>,
     pub(super) remembered: Mutex<Remembered>,
     pub(super) sockets: Sockets,
-    audit: OnceLock<Audit>,
+    /// Is told of those who had to leave.
+    pub(super) dismissals: OnceLock<Arc<dyn DismissalLog>>,
     /// How much each of those with a token asks for.
     pub(crate) subjects: Arc<Subjects>,
     /// What was turned away by its origin or host, so that each is logged once.
@@ -125,7 +131,7 @@ impl Gate {
             revoked: RwLock::default(),
             remembered: Mutex::default(),
             sockets: Sockets::default(),
-            audit: OnceLock::new(),
+            dismissals: OnceLock::new(),
             subjects: Arc::default(),
             strangers: Mutex::default(),
         })
@@ -141,15 +147,10 @@ impl Gate {
         self.rules.read().keys.is_empty()
     }
 
-    /// From now on it is written down who comes and what they do.
-    pub(crate) fn write_to(&self, audit: Audit) {
+    /// From now on it is written down who had to leave.
+    pub(crate) fn log_dismissals(&self, to: Arc<dyn DismissalLog>) {
         // The first one stays.
-        let _ = self.audit.set(audit);
-    }
-
-    /// Where that is written.
-    pub(crate) fn audit(&self) -> &Audit {
-        self.audit.get().unwrap_or(&audit::NONE)
+        let _ = self.dismissals.set(to);
     }
 
     /// Whose token it is, good or no longer, if it was looked at before.

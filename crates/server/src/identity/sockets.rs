@@ -190,7 +190,9 @@ impl Pass {
             Poll::Ready(Ok(refusal)) => {
                 self.watched = None;
                 let role = self.role.map_or("", Role::as_str);
-                self.gate.audit().dismissed(&self.caller, self.address, role, &refusal);
+                if let Some(log) = self.gate.dismissals.get() {
+                    log.dismissed(&self.caller, self.address, role, &refusal);
+                }
                 Poll::Ready(refusal)
             }
             Poll::Ready(Err(_)) | Poll::Pending => Poll::Pending,

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::crowd::{Crowd, PARTS};
 use super::fleet::{Fleet, VANISHED};
 use super::screen::Screen;
-use super::stage::Stage;
+use super::stage::{Many, Stage};
 
 /// Before the first fault, and between two.
 const BETWEEN_MS: std::ops::Range<u64> = 10_000..15_000;
@@ -56,6 +56,20 @@ pub(super) async fn go_on(stage: &mut Stage, fleet: &Fleet, crowd: &Crowd, scree
         let fault = faults[rand::random_range(0..faults.len())];
         last = Some(fault);
         happen(fault, stage, fleet, crowd, screen).await;
+    }
+}
+
+async fn restart_store(many: &mut Many, say: impl Fn(String)) {
+    let Some(redis) = &mut many.redis else { return };
+    say(format!(
+        "redis-server ends and is back in {STORE_AWAY:?}; look for sentences that end as \
+         dependency_down meanwhile, and for nodes that say what they run before they get \
+         more."
+    ));
+    let gone = redis.shutdown().await;
+    sleep(STORE_AWAY).await;
+    if let Err(error) = gone.and(redis.restart().await) {
+        say(format!("The store is not back: {error:#}"));
     }
 }
 
@@ -109,17 +123,7 @@ async fn happen(fault: Fault, stage: &mut Stage, fleet: &Fleet, crowd: &Crowd, s
             many.instances[n].freeze(FROZEN).await;
         }
         (Fault::StoreRestarted, Stage::Many(many)) => {
-            let Some(redis) = &mut many.redis else { return };
-            say(format!(
-                "redis-server ends and is back in {STORE_AWAY:?}; look for sentences that end as \
-                 dependency_down meanwhile, and for nodes that say what they run before they get \
-                 more."
-            ));
-            let gone = redis.shutdown().await;
-            sleep(STORE_AWAY).await;
-            if let Err(error) = gone.and(redis.restart().await) {
-                say(format!("The store is not back: {error:#}"));
-            }
+            restart_store(many, say).await;
         }
         // Also what this stage does not have.
         (Fault::NodeVanishes, _) | (_, _) => {

@@ -197,10 +197,18 @@ impl TestApp {
         value.map_or(0, |value| value.parse::<f64>().unwrap() as u64)
     }
 
-    /// Slots taken on a node, by the store's word.
+    /// Slots taken on a node, by the store's word. A busy machine may answer late: then it is asked again.
     pub async fn used(&self, node: &str) -> u32 {
         let node = NodeId::new(node).unwrap();
-        self.engine.store().slots.usage(&node).await.unwrap().used()
+        for _ in 0..20 {
+            match self.engine.store().slots.usage(&node).await {
+                Err(lingua_store::Error::Unknown(_) | lingua_store::Error::Down(_)) => {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+                answer => return answer.unwrap().used(),
+            }
+        }
+        panic!("the store does not say how many slots of {node} are taken");
     }
 
     /// Fails unless all slots are free within the time, by the store's word and in the view.

@@ -10,7 +10,7 @@ use super::*;
 const STARVED: &str = "12 jobs for en->zh wait and no slot is free.";
 
 /// One that has something of everything.
-pub(crate) fn stats(at_ms: u64, boot: &str) -> Stats {
+fn snapshot(at_ms: u64, boot: &str) -> Snapshot {
     let pair = |src: &str, tgt: &str, free, waiting, supply| Pair {
         src: src.into(),
         tgt: tgt.into(),
@@ -39,6 +39,43 @@ pub(crate) fn stats(at_ms: u64, boot: &str) -> Stats {
         ..InstanceView::default()
     };
     let quantiles = Quantiles { count: 40, p50_ms: 1.25, p95_ms: 420.0, p99_ms: 1_500.0 };
+    let ended = BTreeMap::from([("ok".to_owned(), 60), ("JOB_TIMEOUT".to_owned(), 2)]);
+    Snapshot {
+        at_ms,
+        interval_ms: 5_000,
+        leader: "eu-1".into(),
+        instances: vec![instance("eu-1", false), instance("eu-2", true)],
+        nodes: NodeCounts { total: 7, ready: 6, slots: 48, used: 31, ..NodeCounts::default() },
+        work: Work {
+            open_jobs: 5,
+            waiting: 12,
+            sessions: 40,
+            connected: 38,
+            ended_per_s: 12.4,
+            ended,
+            ..Work::default()
+        },
+        latency: Latency { dispatch: quantiles, job: quantiles, sentence: quantiles },
+        pairs: vec![
+            pair("de", "en", 6, 0, Supply::Good),
+            pair("en", "de", 1, 0, Supply::Tight),
+            pair("en", "zh", 0, 12, Supply::Starved),
+            pair("ko", "zh", 0, 0, Supply::Unserved),
+        ],
+        failures: vec![Failure {
+            at_ms: at_ms - 3_000,
+            job_id: "7m2k9x4c0v8b3n5q1w6e2r7t4y".into(),
+            instance: "eu-1".into(),
+            code: "JOB_TIMEOUT".into(),
+            direction: "en->zh".into(),
+            node_id: Some("gpu-3".into()),
+            attempts: 2,
+        }],
+        ..Snapshot::default()
+    }
+}
+
+pub(crate) fn stats(at_ms: u64, boot: &str) -> Stats {
     let finding = |code: &str, severity, text: &str| Finding {
         code: code.into(),
         severity,
@@ -47,7 +84,6 @@ pub(crate) fn stats(at_ms: u64, boot: &str) -> Stats {
         count: None,
         text: text.into(),
     };
-    let ended = BTreeMap::from([("ok".to_owned(), 60), ("JOB_TIMEOUT".to_owned(), 2)]);
     Stats {
         now_ms: at_ms,
         instance: "eu-1".into(),
@@ -59,39 +95,7 @@ pub(crate) fn stats(at_ms: u64, boot: &str) -> Stats {
             finding("pair_starved", Severity::Critical, STARVED),
             finding("breaker_open", Severity::Warning, "1 node failed too often."),
         ],
-        snapshot: Some(Snapshot {
-            at_ms,
-            interval_ms: 5_000,
-            leader: "eu-1".into(),
-            instances: vec![instance("eu-1", false), instance("eu-2", true)],
-            nodes: NodeCounts { total: 7, ready: 6, slots: 48, used: 31, ..NodeCounts::default() },
-            work: Work {
-                open_jobs: 5,
-                waiting: 12,
-                sessions: 40,
-                connected: 38,
-                ended_per_s: 12.4,
-                ended,
-                ..Work::default()
-            },
-            latency: Latency { dispatch: quantiles, job: quantiles, sentence: quantiles },
-            pairs: vec![
-                pair("de", "en", 6, 0, Supply::Good),
-                pair("en", "de", 1, 0, Supply::Tight),
-                pair("en", "zh", 0, 12, Supply::Starved),
-                pair("ko", "zh", 0, 0, Supply::Unserved),
-            ],
-            failures: vec![Failure {
-                at_ms: at_ms - 3_000,
-                job_id: "7m2k9x4c0v8b3n5q1w6e2r7t4y".into(),
-                instance: "eu-1".into(),
-                code: "JOB_TIMEOUT".into(),
-                direction: "en->zh".into(),
-                node_id: Some("gpu-3".into()),
-                attempts: 2,
-            }],
-            ..Snapshot::default()
-        }),
+        snapshot: Some(snapshot(at_ms, boot)),
     }
 }
 

@@ -112,15 +112,25 @@ fn vitals() -> impl Strategy<Value = Vitals> {
     )
 }
 
-fn draft() -> impl Strategy<Value = Step> {
-    // Mostly one node and a few tokens, so that calls meet.
-    let node = || prop_oneof![3 => Just(0), 1 => 0..NODES];
-    let token = || prop_oneof![3 => 0..5usize, 1 => 0..TOKENS];
-    let job = || 0..JOBS;
-    // Mostly the profile that the node has.
-    let profile = || prop_oneof![6 => Just(0usize), 1 => Just(1)];
+/// Mostly one node, so that calls meet.
+fn node() -> impl Strategy<Value = usize> {
+    prop_oneof![3 => Just(0), 1 => 0..NODES]
+}
+
+/// Mostly one of a few tokens.
+fn token() -> impl Strategy<Value = usize> {
+    prop_oneof![3 => 0..5usize, 1 => 0..TOKENS]
+}
+
+/// Mostly the profile that the node has.
+fn profile() -> impl Strategy<Value = usize> {
+    prop_oneof![6 => Just(0usize), 1 => Just(1)]
+}
+
+/// Steps on node records.
+fn of_nodes() -> impl Strategy<Value = Step> {
     let claim = prop_oneof![1 => Just(Claim::Newest), 1 => back().prop_map(Claim::Again)];
-    let nodes = prop_oneof![
+    prop_oneof![
         3 => (node(), 0..2usize, claim, profile(), vitals(), any::<bool>()).prop_map(
             |(node, owner, claim, profile, vitals, known)| Step::Put {
                 node, owner, claim, profile, vitals, known
@@ -131,12 +141,16 @@ fn draft() -> impl Strategy<Value = Step> {
         ),
         1 => (node(), back()).prop_map(|(node, epoch)| Step::Offline { node, epoch }),
         1 => (node(), ms(20..150)).prop_map(|(node, lasting)| Step::Gap { node, lasting }),
-    ];
+    ]
+}
+
+/// Steps on slot leases.
+fn of_slots() -> impl Strategy<Value = Step> {
     let running = prop::option::weighted(
         0.8,
         prop::sample::subsequence((0..TOKENS).collect::<Vec<_>>(), 0..4),
     );
-    let slots = prop_oneof![
+    prop_oneof![
         5 => (node(), token(), profile(), prop::bool::weighted(0.3), lease()).prop_map(
             |(node, token, profile, model, lease)| Step::Reserve {
                 node, token, profile, model, lease
@@ -154,7 +168,11 @@ fn draft() -> impl Strategy<Value = Step> {
                 node, epoch, running, lease, hold
             }
         ),
-    ];
+    ]
+}
+
+/// Steps on job records.
+fn of_jobs() -> impl Strategy<Value = Step> {
     // A token names a slot on one node; only a mistake brings it with another.
     let of_job = |job: usize, (attempt, mistaken): (usize, bool)| {
         ((attempt + usize::from(mistaken)) % NODES, attempt * JOBS + job)
@@ -168,31 +186,38 @@ fn draft() -> impl Strategy<Value = Step> {
         (JobState::Failed, "B"),
         (JobState::Cancelled, ""),
     ]);
-    let jobs = prop_oneof![
-        2 => (job(), prop::option::of(back()), first, ms(60..400)).prop_map(
+    prop_oneof![
+        2 => (0..JOBS, prop::option::of(back()), first, ms(60..400)).prop_map(
             move |(job, epoch, first, deadline_in)| {
                 let first = first.map(|first| of_job(job, first));
                 Step::Create { job, epoch, first, deadline_in }
             }
         ),
-        3 => (job(), attempt()).prop_map(
+        3 => (0..JOBS, attempt()).prop_map(
             move |(job, to)| Step::Assign { job, to: of_job(job, to) }
         ),
-        3 => (job(), prop::option::weighted(0.8, attempt()), ended).prop_map(
+        3 => (0..JOBS, prop::option::weighted(0.8, attempt()), ended).prop_map(
             move |(job, by, (state, code))| {
                 let by = by.map(|by| of_job(job, by));
                 Step::Finish { job, by, state, code }
             }
         ),
-    ];
-    let owners = prop_oneof![
+    ]
+}
+
+/// Steps on the owner of the session.
+fn of_owners() -> impl Strategy<Value = Step> {
+    prop_oneof![
         2 => (0..2usize, ms(20..150)).prop_map(|(owner, ttl)| Step::Claim { owner, ttl }),
         2 => (0..2usize, back(), ms(20..150)).prop_map(
             |(owner, epoch, ttl)| Step::Keep { owner, epoch, ttl }
         ),
         1 => back().prop_map(|epoch| Step::GiveUp { epoch }),
-    ];
-    prop_oneof![3 => nodes, 6 => slots, 3 => jobs, 2 => owners]
+    ]
+}
+
+fn draft() -> impl Strategy<Value = Step> {
+    prop_oneof![3 => of_nodes(), 6 => of_slots(), 3 => of_jobs(), 2 => of_owners()]
 }
 
 pub fn any_move() -> impl Strategy<Value = Move> {

@@ -157,9 +157,19 @@ impl Answer {
 impl Step {
     /// Asks the store.
     pub async fn ask(&self, store: &Backend, cast: &Cast) -> Result<Answer> {
+        if let Some(answer) = self.ask_about_nodes(store, cast).await? {
+            return Ok(answer);
+        }
+        if let Some(answer) = self.ask_about_slots(store, cast).await? {
+            return Ok(answer);
+        }
+        let answer = self.ask_about_jobs_and_owner(store, cast).await?;
+        Ok(answer.expect("every step is about one of them"))
+    }
+
+    async fn ask_about_nodes(&self, store: &Backend, cast: &Cast) -> Result<Option<Answer>> {
         let node = |n: usize| &cast.nodes[n];
-        let token = |n: usize| cast.tokens[n];
-        Ok(match self.clone() {
+        Ok(Some(match self.clone() {
             Step::Put { node: n, owner, claim, profile, vitals, known } => {
                 let registration = Registration {
                     claim,
@@ -181,6 +191,22 @@ impl Step {
                 store.nodes.note_gap(node(n), &cast.model, lasting).await?;
                 Answer::Noted
             }
+            Step::Node { node: n } => {
+                let record = store.nodes.get(node(n)).await?.map(|mut record| {
+                    record.gaps.retain(|(_, until)| *until > record.read_at);
+                    record.read_at = Moment::ZERO;
+                    record
+                });
+                Answer::Node(record)
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    async fn ask_about_slots(&self, store: &Backend, cast: &Cast) -> Result<Option<Answer>> {
+        let node = |n: usize| &cast.nodes[n];
+        let token = |n: usize| cast.tokens[n];
+        Ok(Some(match self.clone() {
             Step::Reserve { node: n, token: t, profile, model, lease } => {
                 let models = std::slice::from_ref(&cast.model);
                 let wish = Wish {
@@ -218,6 +244,17 @@ impl Step {
                 }
                 Answer::Confirm(confirm)
             }
+            Step::Usage { node: n } => Answer::Usage(store.slots.usage(node(n)).await?),
+            _ => return Ok(None),
+        }))
+    }
+
+    async fn ask_about_jobs_and_owner(
+        &self,
+        store: &Backend,
+        cast: &Cast,
+    ) -> Result<Option<Answer>> {
+        Ok(Some(match self.clone() {
             Step::Create { job, epoch, first, deadline_in } => {
                 let new = NewJob {
                     id: cast.jobs[job],
@@ -238,6 +275,7 @@ impl Step {
                 let ending = Ending { state, code: code.to_owned() };
                 Answer::Finish(store.jobs.finish(&cast.jobs[job], &by, &ending).await?)
             }
+            Step::Job { job } => Answer::Job(store.jobs.get(&cast.jobs[job]).await?),
             Step::Claim { owner, ttl } => {
                 let instance = &cast.instances[owner];
                 Answer::Claimed(store.owners.claim(&cast.session, instance, ttl).await?)
@@ -249,18 +287,9 @@ impl Step {
             Step::GiveUp { epoch } => {
                 Answer::Fenced(store.owners.release(&cast.session, epoch).await?)
             }
-            Step::Usage { node: n } => Answer::Usage(store.slots.usage(node(n)).await?),
-            Step::Node { node: n } => {
-                let record = store.nodes.get(node(n)).await?.map(|mut record| {
-                    record.gaps.retain(|(_, until)| *until > record.read_at);
-                    record.read_at = Moment::ZERO;
-                    record
-                });
-                Answer::Node(record)
-            }
-            Step::Job { job } => Answer::Job(store.jobs.get(&cast.jobs[job]).await?),
             Step::Owner => Answer::Owner(store.owners.owner(&cast.session).await?),
-        })
+            _ => return Ok(None),
+        }))
     }
 
     /// Every look at the state.

@@ -6,11 +6,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::view::Quantiles;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Four steps to a doubling from 64 µs on, so a figure is right within a tenth; the last begins at
 /// three minutes.
 const STEPS: usize = 88;
+
+/// How long something took, within a few per cent.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema, Debug, Default)]
+pub struct Quantiles {
+    /// How many there were.
+    pub count: u64,
+    /// Half took no longer, in milliseconds.
+    #[schema(example = 1.2)]
+    pub p50_ms: f64,
+    /// Of twenty, nineteen took no longer.
+    #[schema(example = 2.5)]
+    pub p95_ms: f64,
+    /// Of a hundred, ninety-nine took no longer.
+    #[schema(example = 4.0)]
+    pub p99_ms: f64,
+}
 
 /// A histogram for Prometheus, and beside it a finer one that can be read.
 #[derive(Clone)]
@@ -37,7 +54,7 @@ impl Timed {
 }
 
 /// Counts by step; most steps have none.
-#[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counts(BTreeMap<u16, u64>);
 
 impl Counts {
