@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use super::question;
 use crate::peers::bodies::Bodies;
+use crate::peers::question;
 use crate::secret::Secret;
 use lingua_protocol::peer::Batch;
 

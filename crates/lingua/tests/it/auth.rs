@@ -4,6 +4,8 @@
 
 mod sockets;
 
+use sockets::{Line, register};
+
 use crate::process;
 
 use std::io::{BufRead, BufReader, Write};

@@ -3,10 +3,10 @@
 use super::*;
 
 /// The end of a socket.
-struct Line(WebSocketStream<Socket>);
+pub(super) struct Line(WebSocketStream<Socket>);
 
 impl Line {
-    async fn open(to: SocketAddr, path: &str, token: Option<&str>) -> Self {
+    pub(super) async fn open(to: SocketAddr, path: &str, token: Option<&str>) -> Self {
         let mut request = format!("ws://{to}{path}").into_client_request().unwrap();
         if let Some(token) = token {
             let value = format!("Bearer {token}").parse().unwrap();
@@ -16,12 +16,12 @@ impl Line {
         Line(client_async(request, stream).await.unwrap().0)
     }
 
-    async fn say(&mut self, message: Value) {
+    pub(super) async fn say(&mut self, message: Value) {
         self.0.send(Message::text(message.to_string())).await.unwrap();
     }
 
     /// The next message; a close as `{"close": code, "reason": text}`.
-    async fn hear(&mut self) -> Value {
+    pub(super) async fn hear(&mut self) -> Value {
         loop {
             let heard = tokio::time::timeout(Duration::from_secs(20), self.0.next()).await.unwrap();
             match heard {
@@ -41,7 +41,7 @@ impl Line {
     }
 }
 
-fn register(node: &str, token: Option<&str>) -> Value {
+pub(super) fn register(node: &str, token: Option<&str>) -> Value {
     json!({"type": "node_register", "node_id": node, "token": token, "max_concurrent_jobs": 8,
         "supports": ["ack"], "language_capabilities": {"semantic_languages": ["en", "zh"], "tts_languages": ["zh", "en"]}})
 }
