@@ -7,7 +7,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::known::{By, Labels};
-use super::registrar::metric;
+use super::registrar::{gauge, metric};
 use super::{Metrics, Registrar, known};
 
 /// The instance itself: its store, its peers, its tasks and its logs.
@@ -37,12 +37,11 @@ impl InstanceMetrics {
                 "Messages between instances: sent, received, or undeliverable (bounced)",
                 known::by("what", known::BUS)
             ),
-            peers: metric!(to, "peers", "Other instances that are alive", Gauge::default()),
-            peers_apart: metric!(
+            peers: gauge!(to, "peers", "Other instances that are alive"),
+            peers_apart: gauge!(
                 to,
                 "peers_apart",
-                "Live instances with an incompatible version or another cluster key",
-                Gauge::default()
+                "Live instances with an incompatible version or another cluster key"
             ),
             leader: metric!(
                 to,
@@ -50,13 +49,12 @@ impl InstanceMetrics {
                 "Whether this instance is the leader of the task",
                 Family::default()
             ),
-            inbox: metric!(
+            inbox: gauge!(
                 to,
                 "inbox_envelopes",
-                "Messages of other instances in the inbox of this one",
-                Gauge::default()
+                "Messages of other instances in the inbox of this one"
             ),
-            store_up: metric!(to, "store_up", "Whether the store answers", Gauge::default()),
+            store_up: gauge!(to, "store_up", "Whether the store answers"),
             store_ping: metric!(
                 to,
                 "store_ping",
@@ -70,12 +68,7 @@ impl InstanceMetrics {
                 "Failed store calls by kind",
                 known::by("kind", Pulse::KINDS)
             ),
-            draining: metric!(
-                to,
-                "draining",
-                "Whether this instance is draining",
-                Gauge::default()
-            ),
+            draining: gauge!(to, "draining", "Whether this instance is draining"),
             spans: metric!(
                 to,
                 "spans",

@@ -4,7 +4,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::known::By;
-use super::registrar::metric;
+use super::registrar::{counter, gauge, metric};
 use super::{Metrics, Registrar, Timed, known, spans};
 
 /// Jobs: how they find a node, wait and end.
@@ -49,38 +49,21 @@ impl JobMetrics {
             done,
             reserve,
             ended,
-            hedges: metric!(
-                to,
-                "hedges",
-                "Hedged attempts: second copies of slow jobs",
-                Counter::default()
-            ),
-            pool_empty: metric!(
-                to,
-                "pool_empty",
-                "Jobs for which no eligible node existed",
-                Counter::default()
-            ),
-            retries_refused: metric!(
-                to,
-                "retries_refused",
-                "Retries refused by the retry budget",
-                Counter::default()
-            ),
-            slots_left: metric!(
+            hedges: counter!(to, "hedges", "Hedged attempts: second copies of slow jobs"),
+            pool_empty: counter!(to, "pool_empty", "Jobs for which no eligible node existed"),
+            retries_refused: counter!(to, "retries_refused", "Retries refused by the retry budget"),
+            slots_left: counter!(
                 to,
                 "slots_left_to_lapse",
-                "Slot leases left to expire because the node may still work on the job",
-                Counter::default()
+                "Slot leases left to expire because the node may still work on the job"
             ),
-            swept: metric!(
+            swept: counter!(
                 to,
                 "jobs_swept",
-                "Orphaned jobs of other instances ended at their deadline",
-                Counter::default()
+                "Orphaned jobs of other instances ended at their deadline"
             ),
-            waiting: metric!(to, "waiting_jobs", "Jobs queued for a slot", Gauge::default()),
-            open_jobs: metric!(to, "open_jobs", "Open jobs of this instance", Gauge::default()),
+            waiting: gauge!(to, "waiting_jobs", "Jobs queued for a slot"),
+            open_jobs: gauge!(to, "open_jobs", "Open jobs of this instance"),
             place_seconds: Timed::of(metric!(
                 to,
                 "dispatch",

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::known::{By, Labels};
-use super::registrar::metric;
+use super::registrar::{counter, gauge, metric};
 use super::{Metrics, Registrar, known};
 
 /// Nodes of this instance, and what they report.
@@ -29,18 +29,12 @@ impl NodeMetrics {
     pub(super) fn register(to: &mut Registrar<'_>) -> Self {
         NodeMetrics {
             stale_total: AtomicU64::new(0),
-            registrations: metric!(
-                to,
-                "node_registrations",
-                "Node registrations",
-                Counter::default()
-            ),
-            node_errors: metric!(to, "node_errors", "Errors reported by nodes", Counter::default()),
-            ack_timeouts: metric!(
+            registrations: counter!(to, "node_registrations", "Node registrations"),
+            node_errors: counter!(to, "node_errors", "Errors reported by nodes"),
+            ack_timeouts: counter!(
                 to,
                 "ack_timeouts",
-                "Attempts without an ack before the ack timeout",
-                Counter::default()
+                "Attempts without an ack before the ack timeout"
             ),
             stale: metric!(
                 to,
@@ -61,11 +55,10 @@ impl NodeMetrics {
                 "Open slots of the ready nodes of this instance, by use",
                 Family::default()
             ),
-            breakers_open: metric!(
+            breakers_open: gauge!(
                 to,
                 "breakers_open",
-                "Nodes of this instance whose circuit breaker is open or half-open",
-                Gauge::default()
+                "Nodes of this instance whose circuit breaker is open or half-open"
             ),
         }
     }

@@ -63,4 +63,18 @@ macro_rules! metric {
         $to.add(($name, concat!("lingua_", $name, "_seconds")), $help, unit, $metric)
     }};
 }
-pub(super) use metric;
+/// The same for a counter.
+macro_rules! counter {
+    ($to:expr, $name:literal, $help:literal) => {
+        metric!($to, $name, $help, prometheus_client::metrics::counter::Counter::default())
+    };
+}
+
+/// The same for a gauge.
+macro_rules! gauge {
+    ($to:expr, $name:literal, $help:literal) => {
+        metric!($to, $name, $help, prometheus_client::metrics::gauge::Gauge::default())
+    };
+}
+
+pub(super) use {counter, gauge, metric};

@@ -4,7 +4,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::known::By;
-use super::registrar::metric;
+use super::registrar::{counter, gauge, metric};
 use super::{Metrics, Registrar, Timed, known, spans};
 
 /// Sessions: what is said, and how it ends.
@@ -26,36 +26,15 @@ pub(crate) struct SessionMetrics {
 impl SessionMetrics {
     pub(super) fn register(to: &mut Registrar<'_>) -> Self {
         SessionMetrics {
-            sessions: metric!(
+            sessions: gauge!(
                 to,
                 "sessions",
-                "Sessions of this instance, including those whose client may still resume",
-                Gauge::default()
+                "Sessions of this instance, including those whose client may still resume"
             ),
-            session_panics: metric!(
-                to,
-                "session_panics",
-                "Sessions ended by a panic",
-                Counter::default()
-            ),
-            audio_gaps: metric!(
-                to,
-                "audio_gaps",
-                "Gaps in the sequence numbers of audio chunks",
-                Counter::default()
-            ),
-            backpressure: metric!(
-                to,
-                "backpressure",
-                "Backpressure messages sent to clients",
-                Counter::default()
-            ),
-            told_again: metric!(
-                to,
-                "endings_told_again",
-                "Endings repeated after a resume",
-                Counter::default()
-            ),
+            session_panics: counter!(to, "session_panics", "Sessions ended by a panic"),
+            audio_gaps: counter!(to, "audio_gaps", "Gaps in the sequence numbers of audio chunks"),
+            backpressure: counter!(to, "backpressure", "Backpressure messages sent to clients"),
+            told_again: counter!(to, "endings_told_again", "Endings repeated after a resume"),
             ending_seconds: Timed::of(metric!(
                 to,
                 "ending",

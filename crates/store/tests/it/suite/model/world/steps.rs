@@ -100,6 +100,23 @@ impl World {
         })
     }
 
+    fn assign(&mut self, job: usize, to: Assignment) -> Answer {
+        Answer::Assign(match &mut self.jobs[job] {
+            None => Assign::Unknown,
+            Some(job) if job.record.state.is_terminal() => Assign::Ended(job.record.state),
+            Some(job) if job.record.assignment.as_ref() == Some(&to) => Assign::Assigned,
+            Some(job) if to.token.attempt <= job.attempt() => {
+                Assign::Stale { attempt: job.attempt() }
+            }
+            Some(_) if to.token.attempt > MAX_ATTEMPTS => Assign::Exhausted,
+            Some(job) => {
+                job.record.state = JobState::Dispatched;
+                job.record.assignment = Some(to);
+                Assign::Assigned
+            }
+        })
+    }
+
     /// Job records.
     pub(super) fn about_jobs(&mut self, now: Moment, cast: &Cast, step: &Step) -> Option<Answer> {
         Some(match step.clone() {
@@ -125,23 +142,7 @@ impl World {
                     }
                 })
             }
-            Step::Assign { job, to } => {
-                let to = cast.assignment(to);
-                Answer::Assign(match &mut self.jobs[job] {
-                    None => Assign::Unknown,
-                    Some(job) if job.record.state.is_terminal() => Assign::Ended(job.record.state),
-                    Some(job) if job.record.assignment.as_ref() == Some(&to) => Assign::Assigned,
-                    Some(job) if to.token.attempt <= job.attempt() => {
-                        Assign::Stale { attempt: job.attempt() }
-                    }
-                    Some(_) if to.token.attempt > MAX_ATTEMPTS => Assign::Exhausted,
-                    Some(job) => {
-                        job.record.state = JobState::Dispatched;
-                        job.record.assignment = Some(to);
-                        Assign::Assigned
-                    }
-                })
-            }
+            Step::Assign { job, to } => self.assign(job, cast.assignment(to)),
             Step::Finish { job, by, state, code } => {
                 let by = by.map(|by| cast.assignment(by));
                 Answer::Finish(match &mut self.jobs[job] {
