@@ -9,16 +9,21 @@ use std::net::TcpListener;
 use serde_json::Value;
 
 /// An empty page on a port, and so an origin, of its own.
+///
+/// Each connection has a thread: Chromium opens some in advance and sends nothing on them.
 fn site() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 4_096]);
-            let _ = stream.write_all(
-                b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi",
-            );
+            std::thread::spawn(move || {
+                if matches!(stream.read(&mut [0; 4_096]), Ok(1..)) {
+                    let _ = stream.write_all(
+                        b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi",
+                    );
+                }
+            });
         }
     });
     port

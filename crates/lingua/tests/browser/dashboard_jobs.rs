@@ -33,10 +33,13 @@ async fn pages_are_turned(browser: &Browser) {
     browser
         .until("an older page", "return document.querySelector('[data-key=older]') !== null")
         .await;
+    // In one step: the list is renewed while jobs go on, and rows that were read before move to the older page.
     let newest = browser
-        .run("return [...document.querySelectorAll('[data-row]')].map((row) => row.dataset.row)")
+        .run(
+            "const rows = [...document.querySelectorAll('[data-row]')].map((row) => row.dataset.row); \
+             document.querySelector('[data-key=older]').click(); return rows",
+        )
         .await;
-    browser.click("[data-key=older]").await;
     let older = format!(
         "{ROWS} return rows.length > 0 && document.querySelector('[data-key=newest]') !== null \
          && rows.every((row) => !{newest}.includes(row.dataset.row))"
