@@ -313,18 +313,23 @@ impl Servers {
     }
 }
 
+/// A late answer of the store is a fault of the machine that runs all tests at once, and not the subject of a test.
+fn patient() -> redis::Options {
+    redis::Options { response_timeout: Duration::from_secs(3), ..redis::Options::default() }
+}
+
 /// A fresh store.
 pub async fn open(on: On) -> (Backend, Servers) {
     match on {
         On::Memory | On::FarMemory => (MemoryStore::open(Clock::system()), Servers::default()),
         On::Redis | On::FarRedis => {
             let server = RedisServer::start().await.unwrap();
-            let store = redis::open(&server.url(), redis::Options::default()).await.unwrap();
+            let store = redis::open(&server.url(), patient()).await.unwrap();
             (store, Servers { redis: Some(server), cluster: None })
         }
         On::FarCluster => {
             let cluster = Lent::take().await;
-            let store = redis::open(&cluster.url(), redis::Options::default()).await.unwrap();
+            let store = redis::open(&cluster.url(), patient()).await.unwrap();
             (store, Servers { redis: None, cluster: Some(cluster) })
         }
     }
