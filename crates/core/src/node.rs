@@ -88,7 +88,7 @@ impl ServiceKind {
     pub const ASR: &'static str = "asr";
     /// Semantic repair of what was recognised; no job goes without it.
     pub const SEMANTIC: &'static str = "semantic";
-    /// Translation.
+    /// The translation service.
     pub const NMT: &'static str = "nmt";
     /// Speech synthesis.
     pub const TTS: &'static str = "tts";

@@ -109,9 +109,9 @@ pub enum JoinError {
         "the instance {instance} at {address} speaks wire version {theirs}, and this one {ours}; upgrade through the version in between"
     )]
     Apart {
-        /// Who.
+        /// The other instance.
         instance: String,
-        /// Where.
+        /// The address that it announces.
         address: String,
         /// What it understands.
         theirs: String,
@@ -123,9 +123,9 @@ pub enum JoinError {
         "the instance {instance} at {address} has the cluster key {theirs} and this one {ours}; give all instances of one store the same cluster.key_file"
     )]
     OtherKey {
-        /// Who.
+        /// The other instance.
         instance: String,
-        /// Where.
+        /// The address that it announces.
         address: String,
         /// The fingerprint of its key.
         theirs: String,
@@ -137,9 +137,9 @@ pub enum JoinError {
         "the instance {instance} at {address} signs nothing, as the version before cluster.key_file; stop it, or upgrade with the key from the store (OPERATIONS, rolling upgrade)"
     )]
     Unsigned {
-        /// Who.
+        /// The other instance.
         instance: String,
-        /// Where.
+        /// The address that it announces.
         address: String,
     },
     /// Somebody else wrote what the store says of an instance.
@@ -147,7 +147,7 @@ pub enum JoinError {
         "what the store says of the instance {instance} was not written by it; find out who writes to the store"
     )]
     Forged {
-        /// Who.
+        /// The other instance.
         instance: String,
     },
     /// The store does not answer.
@@ -250,7 +250,7 @@ impl Cluster {
 
     async fn announce(&self, address: &str) -> Result<(), JoinError> {
         let (store, me) = (&self.shared.store, &self.shared.instance);
-        let said = presence::said(&self.shared.secret, me, address);
+        let said = presence::announcement(&self.shared.secret, me, address);
         match store.presence.announce(me, &said, PRESENT_FOR).await? {
             Announce::Announced => Ok(()),
             Announce::Taken { address, .. } => {

@@ -121,42 +121,7 @@ impl Engine {
         settings: Settings,
         secret: Secret,
     ) -> Self {
-        let (metrics, Surroundings { clock, chance }) =
-            (Arc::new(Metrics::default()), surroundings);
-        metrics.started_ms(clock.now().as_millis());
-        let (outbox, undeliverable) = Outbox::new(
-            instance.clone(),
-            store.clone(),
-            chance.clone(),
-            Arc::clone(&metrics),
-            secret.clone(),
-        );
-        let (orphans, orphan) = mpsc::channel(ORPHANS);
-        let queue = Arc::new(WaitQueue::new(
-            settings.waiting,
-            settings.admission.shares.clone(),
-            metrics.jobs.waiting.clone(),
-        ));
-        let job_log = JobLog::new(&settings.admission.shares);
-        let shared = Arc::new(Shared {
-            fleet: Arc::new(FleetView::in_region(settings.region.clone())),
-            settings,
-            store,
-            instance,
-            clock,
-            chance,
-            secret,
-            metrics,
-            outbox,
-            orphans,
-            job_log,
-            tracer: std::sync::OnceLock::new(),
-        });
-        shared.fleet.set_freed(Box::new(FreedSlotQueue::new(
-            &queue,
-            &shared.fleet,
-            &shared.outbox,
-        )));
+        let Base { shared, queue, inflow } = base(surroundings, store, instance, settings, secret);
         let nodes = Arc::new(Nodes::new(Arc::clone(&shared)));
         let router = Arc::new(Router::new(Arc::clone(&shared), Arc::clone(&nodes)));
         let jobs = Arc::new(Dispatcher::new(
@@ -188,7 +153,6 @@ impl Engine {
             Arc::clone(&jobs),
             Arc::clone(&sessions),
         );
-        let inflow = Inflow { undeliverable, orphans: orphan };
         let back = tasks::spawn("words back", Arc::clone(&cluster).take_back(inflow));
         clockwork.0.lock().push(back);
         Engine {
@@ -294,7 +258,7 @@ impl Engine {
     /// A job of this instance that is open or ended lately, by its id or by the one that its node knows.
     pub fn job_summary(&self, id: &JobId) -> Option<Arc<JobSummary>> {
         let known = |id: &JobId| {
-            let open = self.jobs.job(id).filter(|job| job.elsewhere().is_none());
+            let open = self.jobs.job(id).filter(|job| job.remote().is_none());
             open.map(|job| Arc::new(job.summary())).or_else(|| self.shared.job_log.get(id))
         };
         known(id).or_else(|| self.shared.secret.unmasked(*id).find_map(|own| known(&own)))
@@ -402,6 +366,56 @@ impl Engine {
         self.leader.end().await;
         self.cluster.withdraw().await;
     }
+}
+
+/// What every service of an engine stands on.
+struct Base {
+    shared: Arc<Shared>,
+    queue: Arc<WaitQueue>,
+    /// What the outbox and the jobs leave to the cluster.
+    inflow: Inflow,
+}
+
+fn base(
+    surroundings: Surroundings,
+    store: Backend,
+    instance: Instance,
+    settings: Settings,
+    secret: Secret,
+) -> Base {
+    let Surroundings { clock, chance } = surroundings;
+    let metrics = Arc::new(Metrics::default());
+    metrics.started_ms(clock.now().as_millis());
+    let (outbox, undeliverable) = Outbox::new(
+        instance.clone(),
+        store.clone(),
+        chance.clone(),
+        Arc::clone(&metrics),
+        secret.clone(),
+    );
+    let (orphans, orphaned) = mpsc::channel(ORPHANS);
+    let queue = Arc::new(WaitQueue::new(
+        settings.waiting,
+        settings.admission.shares.clone(),
+        metrics.jobs.waiting.clone(),
+    ));
+    let job_log = JobLog::new(&settings.admission.shares);
+    let shared = Arc::new(Shared {
+        fleet: Arc::new(FleetView::in_region(settings.region.clone())),
+        settings,
+        store,
+        instance,
+        clock,
+        chance,
+        secret,
+        metrics,
+        outbox,
+        orphans,
+        job_log,
+        tracer: std::sync::OnceLock::new(),
+    });
+    shared.fleet.set_freed(Box::new(FreedSlotQueue::new(&queue, &shared.fleet, &shared.outbox)));
+    Base { shared, queue, inflow: Inflow { undeliverable, orphans: orphaned } }
 }
 
 /// The tasks that run for as long as the engine does.

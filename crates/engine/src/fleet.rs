@@ -80,7 +80,7 @@ impl FleetView {
     pub(crate) fn remove(&self, id: &NodeId) {
         let mut state = self.state.lock();
         state.fleet.remove(id);
-        state.usage.forget(id);
+        state.usage.remove(id);
     }
 
     /// Slots of a node that count as taken.

@@ -146,7 +146,7 @@ pub enum ToNode {
     },
     /// `drain`, `resume` or `update`.
     Control {
-        /// Which.
+        /// The command's name.
         command: &'static str,
         /// Why, for people.
         reason: Option<String>,

@@ -72,7 +72,7 @@ pub enum Submitted {
     /// On this instance.
     Here(Arc<Job>),
     /// On another one, or it is over: what the store knows of it.
-    Elsewhere(JobId, JobRecord),
+    Remote(JobId, JobRecord),
 }
 
 /// The service of jobs.
@@ -143,14 +143,14 @@ impl Dispatcher {
         match claimed.and(known) {
             Ok(None) => Ok(Submitted::Here(self.start(spec))),
             Ok(Some(record)) => {
-                self.admission.leave(&tenant);
+                self.admission.release(&tenant);
                 Ok(match self.registry.get(&spec.id) {
                     Some(job) => Submitted::Here(job),
-                    None => Submitted::Elsewhere(spec.id, record),
+                    None => Submitted::Remote(spec.id, record),
                 })
             }
             Err(refusal) => {
-                self.admission.leave(&tenant);
+                self.admission.release(&tenant);
                 Err(refusal)
             }
         }
@@ -179,7 +179,7 @@ impl Dispatcher {
             let actor = JobActor::new(Arc::clone(self), Arc::clone(&job), spec, (sender, mailbox));
             tasks::start(actor.run());
         } else {
-            self.admission.leave(job.session.tenant());
+            self.admission.release(job.session.tenant());
         }
         job
     }

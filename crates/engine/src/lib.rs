@@ -11,7 +11,8 @@
 //! - [`sessions`]: people speak, and every sentence comes back.
 //! - [`peers`]: how an instance sends to others. [`cluster`]: what they say to each other. `leader`: what one instance does for all, `janitor` among it.
 //! - [`audio`]: audio handed in ahead of its job.
-//! - [`explain`]: why things are as they are. [`snapshot`]: how everything stands, for many readers.
+//! - [`pairs`]: the pairs that the fleet serves. [`explain`]: why things are as they are. [`snapshot`]: how everything
+//!   stands, for many readers.
 //! - [`trace`]: what became of one utterance, step by step.
 //! - [`fleet`], [`secret`], [`metrics`]: what they share.
 //! - `retention`: what is kept of many tenants.
@@ -29,6 +30,7 @@ pub mod cluster;
 mod leader;
 mod janitor;
 pub mod audio;
+pub mod pairs;
 pub mod explain;
 pub mod snapshot;
 pub mod trace;

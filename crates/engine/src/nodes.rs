@@ -329,8 +329,8 @@ impl NodeHost {
         }
     }
 
-    /// Forgets a node of which nobody has heard for long, unless it came back a moment ago.
-    fn forget(self: &Arc<Self>, node: &NodeHandle) {
+    /// Removes a node of which nobody has heard for long, unless it came back a moment ago.
+    fn remove_unseen(self: &Arc<Self>, node: &NodeHandle) {
         {
             let mut table = self.table.write();
             // Held until it is out of the fleet: a connection comes before or after that.

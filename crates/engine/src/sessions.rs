@@ -312,7 +312,7 @@ impl Sessions {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         for handle in self.all() {
-            handle.give_up();
+            handle.abandon();
         }
     }
 }

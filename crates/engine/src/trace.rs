@@ -204,7 +204,7 @@ impl Live {
     }
 
     /// There was nothing worth telling after all.
-    pub fn forget(mut self) {
+    pub fn discard(mut self) {
         self.span = None;
     }
 }

@@ -78,12 +78,12 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpClient<C> {
         self.header("authorization", &format!("Bearer {token}"))
     }
 
-    /// GET
+    /// Sends a GET request.
     pub async fn get(&self, path: &str) -> anyhow::Result<HttpReply> {
         self.request(Method::GET, path, None, Bytes::new()).await
     }
 
-    /// DELETE
+    /// Sends a DELETE request.
     pub async fn delete(&self, path: &str) -> anyhow::Result<HttpReply> {
         self.request(Method::DELETE, path, None, Bytes::new()).await
     }

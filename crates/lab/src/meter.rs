@@ -250,7 +250,7 @@ impl Meter {
         taken
     }
 
-    /// Everything.
+    /// Everything that was measured.
     pub fn measured(&self) -> Measured {
         let mut state = self.state();
         state.turn_to(u64::MAX);

@@ -204,7 +204,7 @@ mod tests {
     #[derive(ToSchema)]
     #[allow(dead_code, reason = "only described")]
     struct Part {
-        /// Maybe.
+        /// May be left out.
         inner: Option<String>,
     }
 
@@ -217,7 +217,7 @@ mod tests {
             "seq": { "type": "integer", "minimum": 0, "maximum": u32::MAX, "description": "A number." },
             "word": { "type": "string", "enum": ["yes", "no"], "description": "A word." },
             "part": { "type": "object", "description": "A part.", "properties": {
-                "inner": { "type": "string", "description": "Maybe." },
+                "inner": { "type": "string", "description": "May be left out." },
             } },
         } });
         assert_eq!(described.payload, wanted);

@@ -20,7 +20,7 @@ use crate::cli::{Failure, Serve};
 use crate::cluster_key;
 use crate::config::{Config, Loaded, Profile};
 use crate::http::Door;
-use crate::identity::{DismissalLog, Gate, Rules, follow_revocations};
+use crate::identity::{Authenticator, DismissalLog, Rules, follow_revocations};
 use crate::otlp::{Exporter, Pace};
 use crate::peers::Peers;
 use crate::reload::Reload;
@@ -48,7 +48,7 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
 /// What is there before the first connection is taken.
 struct Opened {
     engine: Engine,
-    gate: Arc<Gate>,
+    authenticator: Arc<Authenticator>,
     audit: Arc<Audit>,
     tls: Option<Arc<Tls>>,
     trust: Trust,
@@ -70,8 +70,8 @@ fn scheme(tls: bool) -> &'static str {
 /// Opens the store and the sockets, and joins the other instances.
 async fn open(options: &Serve, config: &Config) -> Result<Opened, Failure> {
     let (store, secret) = open_configured_store(config).await?;
-    let gate = Gate::new(Rules::read(config).map_err(Failure::refused)?);
-    may_listen(config, &gate)?;
+    let authenticator = Authenticator::new(Rules::read(config).map_err(Failure::refused)?);
+    may_listen(config, &authenticator)?;
     let tls = Tls::read(config).map_err(Failure::refused)?;
     let public = bind(config.main.listen).await?;
     let address = public.local_addr().context("the listener has no address")?;
@@ -83,7 +83,7 @@ async fn open(options: &Serve, config: &Config) -> Result<Opened, Failure> {
         Some(file) => Arc::new(Audit::start(file, &engine).map_err(Failure::refused)?),
         None => Arc::default(),
     };
-    gate.log_dismissals(Arc::clone(&audit) as Arc<dyn DismissalLog>);
+    authenticator.log_dismissals(Arc::clone(&audit) as Arc<dyn DismissalLog>);
     audit.process("process.start", env!("CARGO_PKG_VERSION"), "ok");
     let advertise = config.main.advertise.as_ref();
     let advertised = advertise.cloned().unwrap_or(url);
@@ -100,16 +100,16 @@ async fn open(options: &Serve, config: &Config) -> Result<Opened, Failure> {
         end_with_stdin();
     }
     if let Ok(marks) = engine.store().revocations.list().await {
-        gate.revoke(&marks, engine.now_ms() / 1_000);
+        authenticator.revoke(&marks, engine.now_ms() / 1_000);
     }
     let every = std::time::Duration::from_millis(config.identity.recheck_ms);
-    let following = follow_revocations(Arc::clone(&gate), engine.clone(), every);
+    let following = follow_revocations(Arc::clone(&authenticator), engine.clone(), every);
     lingua_engine::tasks::spawn("revoked tokens", following);
     let admin = match config.main.admin_listen {
         Some(listen) => Some(bind(listen).await?),
         None => None,
     };
-    Ok(Opened { engine, gate, audit, tls, trust, public, admin, address })
+    Ok(Opened { engine, authenticator, audit, tls, trust, public, admin, address })
 }
 
 /// Takes connections until a signal ends it.
@@ -119,7 +119,7 @@ async fn run(opened: Opened, options: &Serve, config: &Config) -> Result<(), Fai
     let reload = Reload {
         asked: options.settings.asked(),
         config: config.clone(),
-        gate: Arc::clone(&opened.gate),
+        authenticator: Arc::clone(&opened.authenticator),
         audit: Arc::clone(&opened.audit),
         tls: opened.tls.clone(),
         engine: opened.engine.clone(),
@@ -129,7 +129,7 @@ async fn run(opened: Opened, options: &Serve, config: &Config) -> Result<(), Fai
         lingua_engine::tasks::spawn("the certificate's end", Arc::clone(tls).watch());
     }
     greet(&opened);
-    let Opened { engine, gate, audit, tls, trust, public, admin, .. } = opened;
+    let Opened { engine, authenticator, audit, tls, trust, public, admin, .. } = opened;
     let exporter = config.main.otlp.clone().and_then(|to| {
         let share = config.main.trace_share;
         tracing::info!(collector = %to, share, "conversations are traced");
@@ -137,7 +137,7 @@ async fn run(opened: Opened, options: &Serve, config: &Config) -> Result<(), Fai
     });
     let workers = Workers::start(threads(config))?;
     let stop = signals.stop(engine.clone());
-    let door = Door::new(engine.clone(), gate, Arc::clone(&audit), trust);
+    let door = Door::new(engine.clone(), authenticator, Arc::clone(&audit), trust);
     let door = door.behind(&public, &admin, tls.is_some());
     let limits = Arc::new(config.limits.clone());
     let sockets = Sockets { public, admin, tls, limits };
@@ -174,11 +174,11 @@ async fn bind(listen: std::net::SocketAddr) -> Result<TcpListener, Failure> {
 
 /// Refuses to be reached from outside by people whom nobody asks who they are, or whom anybody can
 /// overhear.
-fn may_listen(config: &Config, gate: &Gate) -> Result<(), Failure> {
+fn may_listen(config: &Config, authenticator: &Authenticator) -> Result<(), Failure> {
     let listens = [Some(config.main.listen), config.main.admin_listen];
     let beyond = listens.into_iter().flatten().find(|address| !address.ip().is_loopback());
     let Some(beyond) = beyond.filter(|_| !config.main.insecure) else { return Ok(()) };
-    let lacks = match (gate.is_open(), config.tls.cert_file.is_none()) {
+    let lacks = match (authenticator.is_open(), config.tls.cert_file.is_none()) {
         (true, true) => {
             "there is neither authentication nor TLS: set identity.key_files, tls.cert_file and tls.key_file"
         }
@@ -295,9 +295,9 @@ fn log_start(format: LogFormat, address: &str, store: &Backend) {
 /// Three lines: what it listens on, which store it uses, where to look next. A service manager is told that
 /// work is taken.
 fn greet(opened: &Opened) {
-    let Opened { gate, address, admin, engine, .. } = opened;
+    let Opened { authenticator, address, admin, engine, .. } = opened;
     let (scheme, store) = (opened.scheme(), engine.store());
-    let who = match (gate.is_open(), address.ip().is_loopback()) {
+    let who = match (authenticator.is_open(), address.ip().is_loopback()) {
         (false, _) => "tokens required",
         (true, true) => "this machine only, no authentication",
         (true, false) => "INSECURE: no authentication",

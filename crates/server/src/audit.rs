@@ -47,10 +47,10 @@ const MAX_ABOUT: usize = 160;
 /// Where events go; nowhere if no file is named.
 #[derive(Default)]
 pub(crate) struct Audit {
-    desk: Option<Desk>,
+    sink: Option<Sink>,
 }
 
-struct Desk {
+struct Sink {
     engine: Engine,
     writer: Writer,
     uses: Mutex<Recent>,
@@ -63,18 +63,18 @@ impl Audit {
         let instance = engine.instance().id.to_string();
         let ledger = Ledger::open(file, instance, engine.now_ms());
         let ledger = ledger.map_err(|why| format!("audit.file: {}: {why}", file.display()))?;
-        let desk = Desk {
+        let sink = Sink {
             engine: engine.clone(),
             writer: Writer::start(ledger, engine.clone()),
             uses: Mutex::default(),
             refusals: Mutex::default(),
         };
-        Ok(Audit { desk: Some(desk) })
+        Ok(Audit { sink: Some(sink) })
     }
 
     /// Whether anything is written at all.
     pub(crate) fn is_on(&self) -> bool {
-        self.desk.is_some()
+        self.sink.is_some()
     }
 
     /// The process itself did something.
@@ -84,8 +84,8 @@ impl Audit {
 
     /// Somebody showed a good token with a call. Told once in a while for each token.
     pub(crate) fn used(&self, caller: &Caller, call: Option<&Call>) {
-        let (Some(desk), Caller::Known(known)) = (&self.desk, caller) else { return };
-        if desk.uses.lock().first(&known.jti, desk.engine.now_ms(), USES_MS).is_some() {
+        let (Some(sink), Caller::Known(known)) = (&self.sink, caller) else { return };
+        if sink.uses.lock().first(&known.jti, sink.engine.now_ms(), USES_MS).is_some() {
             let who = Who::of(caller, call.and_then(|call| call.address));
             self.tell(who, "token.use", call.map(Call::words).as_deref(), "ok", 0);
         }
@@ -109,31 +109,31 @@ impl Audit {
 
     /// The file may have been moved away: the next line goes into a new one.
     pub(crate) fn reopen(&self) {
-        if let Some(desk) = &self.desk {
-            desk.writer.reopen();
+        if let Some(sink) = &self.sink {
+            sink.writer.reopen();
         }
     }
 
     /// Waits until everything is written, for a moment.
     pub(crate) fn end(&self) {
-        if let Some(desk) = &self.desk {
-            desk.writer.end();
+        if let Some(sink) = &self.sink {
+            sink.writer.end();
         }
     }
 
     fn refuse(&self, who: Who, what: &'static str, about: &str, reason: &'static str) {
-        let Some(desk) = &self.desk else { return };
+        let Some(sink) = &self.sink else { return };
         let key = format!("{:?} {:?} {reason}", who.address, who.jti);
-        let again = desk.refusals.lock().first(&key, desk.engine.now_ms(), REFUSALS_MS);
+        let again = sink.refusals.lock().first(&key, sink.engine.now_ms(), REFUSALS_MS);
         if let Some(again) = again {
             self.tell(who, what, Some(about), &format!("refused.{reason}"), again);
         }
     }
 
     fn tell(&self, who: Who, what: &'static str, about: Option<&str>, outcome: &str, again: u64) {
-        let Some(desk) = &self.desk else { return };
-        desk.writer.tell(Event {
-            at_ms: desk.engine.now_ms(),
+        let Some(sink) = &self.sink else { return };
+        sink.writer.tell(Event {
+            at_ms: sink.engine.now_ms(),
             who,
             what,
             about: about.map(|about| about.chars().take(MAX_ABOUT).collect()),

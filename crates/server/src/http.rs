@@ -45,7 +45,7 @@ use lingua_engine::Engine;
 use tokio::net::TcpListener;
 
 use crate::audit::Audit;
-use crate::identity::{Gate, Role, listed};
+use crate::identity::{Authenticator, Role, listed};
 use crate::peers::ask::Ask;
 use crate::tls::Trust;
 use board::Readers;
@@ -175,13 +175,13 @@ pub(crate) fn router(door: Door, part: Part) -> Router {
             Part::Admin => is_admins(path, who) || is_probe(path),
         };
         if is_here {
-            let (gate, audit) = (Arc::clone(&door.gate), Arc::clone(&door.audit));
-            let guard = Guard { gate, audit, engine: door.engine.clone(), who, path };
+            let (authenticator, audit) = (Arc::clone(&door.authenticator), Arc::clone(&door.audit));
+            let guard = Guard { authenticator, audit, engine: door.engine.clone(), who, path };
             let guarded = from_fn_with_state(guard, guard::guard);
             router = router.route(path, handler.layer(guarded));
         }
     }
-    let edge = Edge { gate: Arc::clone(&door.gate), tls: door.tls };
+    let edge = Edge { authenticator: Arc::clone(&door.authenticator), tls: door.tls };
     router
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
@@ -220,7 +220,7 @@ const CANCELLERS: Who = Who::These(&[Role::Session, Role::Admin]);
 pub(crate) struct Door {
     engine: Engine,
     /// Who decides who somebody is.
-    gate: Arc<Gate>,
+    authenticator: Arc<Authenticator>,
     /// Where it is written down who did what.
     audit: Arc<Audit>,
     /// The nodes that registered through this door.
@@ -239,11 +239,16 @@ pub(crate) struct Door {
 
 impl Door {
     /// `peers` says how other instances are met.
-    pub(crate) fn new(engine: Engine, gate: Arc<Gate>, audit: Arc<Audit>, peers: Trust) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        authenticator: Arc<Authenticator>,
+        audit: Arc<Audit>,
+        peers: Trust,
+    ) -> Self {
         let nodes = HttpNodes::start(Arc::clone(&engine.nodes));
         let (endpoints, readers, ask) = (Endpoints::new(), Readers::default(), Ask::new(peers));
         let listeners = Arc::new([]);
-        Door { engine, gate, audit, nodes, endpoints, readers, ask, tls: false, listeners }
+        Door { engine, authenticator, audit, nodes, endpoints, readers, ask, tls: false, listeners }
     }
 
     /// The same behind these listeners, which speak TLS or do not.
@@ -259,9 +264,9 @@ impl Door {
     }
 }
 
-impl FromRef<Door> for Arc<Gate> {
-    fn from_ref(door: &Door) -> Arc<Gate> {
-        Arc::clone(&door.gate)
+impl FromRef<Door> for Arc<Authenticator> {
+    fn from_ref(door: &Door) -> Arc<Authenticator> {
+        Arc::clone(&door.authenticator)
     }
 }
 

@@ -1,18 +1,18 @@
 //! Who somebody is, by the token that they show; a node also by its certificate.
 //!
 //! - `keys`: the keys that tokens are signed with. `claims`: what a token says. `flaw`: why one is not good.
-//! - `gate`: whether it is good here and now. `sockets`: those who are inside, until it is not.
+//! - `authenticator`: whether it is good here and now. `sockets`: those who are inside, until it is not.
 //! - `subjects`: how much one of them may ask for. `browsers`: which web pages may call, and by which names.
 //! - `mint`: making tokens, for `lingua token`.
 //!
-//! Without keys the gate is open: everybody is [`Caller::Anyone`] and may do everything, which is for
+//! Without keys the authenticator is open: everybody is [`Caller::Anyone`] and may do everything, which is for
 //! a machine of one's own. With keys every route has a role, and who does not have it is refused.
 //! Tokens are JWTs signed with Ed25519 and nothing else.
 
 mod keys;
 mod claims;
 mod flaw;
-mod gate;
+mod authenticator;
 mod browsers;
 mod revocations;
 mod roles;
@@ -20,14 +20,14 @@ mod sockets;
 mod subjects;
 mod mint;
 
+pub(crate) use authenticator::{Authenticator, DismissalLog, MAX_TOKEN_CHARS, Rules};
 pub(crate) use browsers::other_site;
 pub(crate) use claims::{Credential, Role};
-pub(crate) use gate::{DismissalLog, Gate, MAX_TOKEN_CHARS, Rules};
 pub(crate) use keys::Keys;
 pub(crate) use mint::{Wish, claims_of, make_key, mint, warnings};
 pub(crate) use revocations::{follow_revocations, of_tokens};
 pub(crate) use roles::{BearerToken, listed, other_role};
-pub(crate) use sockets::Pass;
+pub(crate) use sockets::SocketAuth;
 pub(crate) use subjects::{Seat, Subjects};
 
 use std::net::IpAddr;
@@ -45,7 +45,7 @@ pub(crate) const DEFAULT_TENANT: &str = "default";
 /// Who calls.
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
-    /// The gate is open.
+    /// The authenticator is open.
     Anyone,
     /// Somebody with a token.
     Known(Arc<Credential>),

@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::audit::Audit;
 use crate::config::{Asked, Config, changes};
-use crate::identity::{Gate, Rules};
+use crate::identity::{Authenticator, Rules};
 use crate::telemetry;
 use crate::tls::{Material, Tls, now_s};
 
@@ -18,7 +18,7 @@ use crate::tls::{Material, Tls, now_s};
 pub(crate) struct Reload {
     pub(crate) asked: Asked,
     pub(crate) config: Config,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) engine: Engine,
@@ -60,20 +60,20 @@ impl Reload {
     fn again(&mut self) -> Result<(), String> {
         let loaded = self.asked.load(std::env::vars()).map_err(|problems| problems.to_string())?;
         let rules = Rules::read(&loaded.config)?;
-        if self.gate.is_open() != rules.keys.is_empty() {
+        if self.authenticator.is_open() != rules.keys.is_empty() {
             return Err("turning authentication on or off takes a restart".to_owned());
         }
         telemetry::set_level(&loaded.config.log.level)?;
         let material = self.material(&loaded.config)?;
         crate::permissions::warn_of_open_files(&loaded.config);
         let keys = rules.keys.names().join(", ");
-        self.gate.replace(rules, self.engine.now_ms() / 1_000);
+        self.authenticator.replace(rules, self.engine.now_ms() / 1_000);
         if let (Some(tls), Some(material)) = (&self.tls, material) {
             if let Some(change) = tls.replace(material) {
                 tracing::info!(change, "another certificate");
             }
             tls.now().warn_of_the_end(now_s());
-            self.gate.dismiss_expired(self.engine.now_ms() / 1_000);
+            self.authenticator.dismiss_expired(self.engine.now_ms() / 1_000);
         }
         let changes = changes(&self.config, &loaded.config);
         for change in &changes.now {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use crate::config::{Config, Limits};
 use crate::http::{self, Door};
-use crate::identity::Gate;
+use crate::identity::Authenticator;
 use crate::listener;
 use crate::peers::Peers;
 use crate::tls::{Tls, Trust};
@@ -27,8 +27,8 @@ pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output
         tracing::warn!(%error, "this instance stays alone");
     }
     let listens = socket.local_addr().map(|address| address.ip());
-    let gate = Gate::open(listens.ok());
-    let door = Door::new(engine.clone(), gate, Arc::default(), Trust::Nobody);
+    let authenticator = Authenticator::open(listens.ok());
+    let door = Door::new(engine.clone(), authenticator, Arc::default(), Trust::Nobody);
     let door = door.behind(&socket, &None, false);
     let limits = Arc::new(Config::preset(Default::default()).limits);
     let sockets = Sockets { public: socket, admin: None, tls: None, limits };

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{Authority, Failure, Token, TokenInspect, TokenKey, TokenMint, TokenRevoke};
 use crate::config::Config;
-use crate::identity::{self, Gate, Rules, Wish};
+use crate::identity::{self, Authenticator, Rules, Wish};
 use crate::tls::Connector;
 
 pub use shown::{Tokens, advice, token_of_environment, tokens_of_environment};
@@ -97,12 +97,12 @@ fn inspect(options: &TokenInspect) -> Result<(), Failure> {
         return inspect_at(url, options, &token, &claims);
     }
     let rules = Rules::read(&loaded.config).map_err(Failure::refused)?;
-    let gate = Gate::new(rules.clone());
-    if gate.is_open() {
+    let authenticator = Authenticator::new(rules.clone());
+    if authenticator.is_open() {
         say!("identity.key_files is empty: whether it is good was not checked");
         return Ok(());
     }
-    match gate.caller(Some(&token), now_s()) {
+    match authenticator.caller(Some(&token), now_s()) {
         Ok(_) => {
             say!("it is good, unless it was revoked; --url asks a scheduler");
             Ok(())

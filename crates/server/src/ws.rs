@@ -24,7 +24,7 @@ use lingua_engine::job::Refusal;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use crate::audit::{Audit, Outcome};
-use crate::identity::{BearerToken, Caller, Gate, Pass, Role, Seat, other_role};
+use crate::identity::{Authenticator, BearerToken, Caller, Role, Seat, SocketAuth, other_role};
 use crate::listener::Peer;
 use inbound::Inbound;
 use socket::Socket;
@@ -48,18 +48,19 @@ const STRANGERS_BYTES: u64 = 256 << 10;
 pub(crate) async fn node(
     upgrade: Upgrade,
     State(engine): State<Engine>,
-    State(gate): State<Arc<Gate>>,
+    State(authenticator): State<Arc<Authenticator>>,
     State(audit): State<Arc<Audit>>,
     Extension(peer): Extension<Peer>,
     Extension(shown): Extension<BearerToken>,
 ) -> Response {
-    let visitor = Visitor { pass: Pass::of_node(gate, &peer), audit, shown, seat: None };
+    let socket_peer =
+        SocketPeer { auth: SocketAuth::of_node(authenticator, &peer), audit, shown, seat: None };
     peer.is_stranger(STRANGERS_BYTES);
     upgrade.agree(move |stream| {
         let most = peer.limits.node_message_bytes;
         let stream = Inbound::new(stream, peer.account(), most);
         let socket = Socket::new(stream, config(most, WRITE_BUFFER));
-        node_socket::serve(socket, engine, peer, visitor)
+        node_socket::serve(socket, engine, peer, socket_peer)
     })
 }
 
@@ -67,18 +68,23 @@ pub(crate) async fn node(
 pub(crate) async fn session(
     upgrade: Upgrade,
     State(engine): State<Engine>,
-    State(gate): State<Arc<Gate>>,
+    State(authenticator): State<Arc<Authenticator>>,
     State(audit): State<Arc<Audit>>,
     Extension(peer): Extension<Peer>,
     Extension(shown): Extension<BearerToken>,
 ) -> Response {
-    let visitor = Visitor { pass: Pass::none(gate, peer.address), audit, shown, seat: None };
+    let socket_peer = SocketPeer {
+        auth: SocketAuth::none(authenticator, peer.address),
+        audit,
+        shown,
+        seat: None,
+    };
     peer.is_stranger(STRANGERS_BYTES);
     upgrade.agree(move |stream| {
         let most = peer.limits.session_message_bytes;
         let stream = Inbound::new(stream, peer.account(), most);
         let socket = Socket::new(stream, config(most, 0));
-        session_socket::serve(socket, engine, peer, visitor)
+        session_socket::serve(socket, engine, peer, socket_peer)
     })
 }
 
@@ -92,9 +98,9 @@ fn config(max_message: usize, write_buffer: usize) -> WebSocketConfig {
         .max_write_buffer_size(MAX_WRITE_BUFFER)
 }
 
-/// Who is at the other end, as far as is known.
-struct Visitor {
-    pass: Pass,
+/// Who is at the other end of a socket, as far as is known.
+struct SocketPeer {
+    auth: SocketAuth,
     audit: Arc<Audit>,
     /// A token that came with the request.
     shown: BearerToken,
@@ -102,28 +108,28 @@ struct Visitor {
     seat: Option<Seat>,
 }
 
-impl Visitor {
-    /// Lets the visitor in by the token of its first message, or by the one that came before it.
+impl SocketPeer {
+    /// Lets the peer in by the token of its first message, or by the one that came before it.
     fn enter(&mut self, role: Role, token: Option<&str>, now_ms: u64) -> Result<(), Refusal> {
         let token = token.or(self.shown.0.as_deref());
-        let entered = self.pass.show(role, token, now_ms / 1_000).and_then(|()| self.may_be(role));
+        let entered = self.auth.show(role, token, now_ms / 1_000).and_then(|()| self.may_be(role));
         if let Err(refusal) = &entered {
-            let shown = self.pass.gate().whose(token);
-            self.audit.socket(&shown, self.pass.address(), role.as_str(), Err(refusal));
+            let shown = self.auth.authenticator().whose(token);
+            self.audit.socket(&shown, self.auth.address(), role.as_str(), Err(refusal));
         }
         entered
     }
 
     /// Takes one of the sessions that the subject may have.
     fn sit_down(&mut self, most: usize) -> Result<(), Refusal> {
-        if let Caller::Known(known) = self.pass.caller() {
-            self.seat = Some(self.pass.gate().subjects.seat(known, most)?);
+        if let Caller::Known(known) = self.auth.caller() {
+            self.seat = Some(self.auth.authenticator().subjects.seat(known, most)?);
         }
         Ok(())
     }
 
     fn may_be(&self, role: Role) -> Result<(), Refusal> {
-        match self.pass.caller() {
+        match self.auth.caller() {
             Caller::Known(known) if known.role != role => Err(other_role(&[role], known.role)),
             _ => Ok(()),
         }
@@ -131,6 +137,6 @@ impl Visitor {
 
     /// Writes down what became of one whose token was good.
     fn note(&self, role: Role, outcome: Outcome<'_>) {
-        self.audit.socket(self.pass.caller(), self.pass.address(), role.as_str(), outcome);
+        self.audit.socket(self.auth.caller(), self.auth.address(), role.as_str(), outcome);
     }
 }

@@ -23,19 +23,19 @@ if claim == 'newest' then
 elseif last > epoch then
   return {'superseded', last}
 end
-local reign, hold_until = before[3] or '', before[4] or '0'
+local generation, hold_until = before[3] or '', before[4] or '0'
 if not before[1] and known == '0' then
   -- A node seen for the first time has nothing to lose. One that was known has: its grants wait
   -- until it says what it runs.
-  reign = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
+  generation = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
 end
 local open = ARGV[7] == 'ready'
 local fresh_until = string.format('%d', now + tonumber(ARGV[9]))
 local gate = ''
-if open and reign ~= '' and tonumber(hold_until) <= now then
-  gate = reign .. ' ' .. ARGV[5] .. ' ' .. fresh_until .. string.format('%03d', ARGV[6])
+if open and generation ~= '' and tonumber(hold_until) <= now then
+  gate = generation .. ' ' .. ARGV[5] .. ' ' .. fresh_until .. string.format('%03d', ARGV[6])
 end
 redis.call('HSET', record, 'epoch', epoch, 'owner', owner, 'profile', ARGV[4], 'version', ARGV[5],
   'max', ARGV[6], 'health', ARGV[7], 'overloaded', ARGV[8], 'open', open and '1' or '0',
-  'fresh_until', fresh_until, 'reign', reign, 'hold_until', hold_until, 'gate', gate)
+  'fresh_until', fresh_until, 'reign', generation, 'hold_until', hold_until, 'gate', gate)
 return {'stored', epoch, claim == 'newest' and before[2] or ''}

@@ -25,8 +25,8 @@ end
 if current < epoch then
   return {'unknown'}
 end
-local reign = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
-local confirmed = r[3] == reign
+local generation = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
+local confirmed = r[3] == generation
 local recovering = not confirmed or tonumber(r[4]) > now
 local unknown, dropped, changes = {}, {}, {}
 
@@ -73,7 +73,7 @@ if #changes > 0 then
   redis.call('ZADD', leases, unpack(changes))
 end
 if not confirmed then
-  redis.call('HSET', record, 'reign', reign, 'gate', '',
+  redis.call('HSET', record, 'reign', generation, 'gate', '',
     'hold_until', now + tonumber(reports == '1' and ARGV[5] or ARGV[6]))
 end
 return {'confirmed', unknown, dropped}

@@ -34,8 +34,8 @@ if not r[1] then
   return 'lost'
 end
 if not held then
-  local reign = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
-  if r[2] == reign and tonumber(r[3]) <= now then
+  local generation = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
+  if r[2] == generation and tonumber(r[3]) <= now then
     return 'lost'
   end
 end

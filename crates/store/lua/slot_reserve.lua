@@ -4,7 +4,7 @@
 -- KEYS[3] {n:<node>}:gaps    zset  model -> until ms; only with wanted models
 -- ARGV[1] token
 -- ARGV[2] lease, ms
--- ARGV[3] reign of the server at the other end of the connection, or nothing to ask it here; a space;
+-- ARGV[3] generation of the server at the other end of the connection, or nothing to ask it here; a space;
 --         version of the profile that the choice was made on; a space
 -- ARGV[4] and on: wanted models
 -- Replies: granted until used | already until | spent | full used max | unknown | changed version
@@ -25,7 +25,7 @@ for i = 4, #ARGV do
   missing = missing or (ends and tonumber(ends) > now)
 end
 
--- The gate is the record of a node that may take jobs in one text: reign, version, and fresh_until with
+-- The gate is the record of a node that may take jobs in one text: generation, version, and fresh_until with
 -- three more digits, its maximum.
 local gate = redis.call('HGET', record, 'gate') or ''
 local from, to = string.find(gate, wish, 1, true)
@@ -44,7 +44,7 @@ if score then
   return {'spent'}
 end
 local r = redis.call('HMGET', record, 'version', 'open', 'fresh_until', 'reign', 'hold_until', 'max')
-local reign, version = string.match(wish, '^(%S*) (%S+) $')
+local generation, version = string.match(wish, '^(%S*) (%S+) $')
 if not r[1] then
   return {'unknown'}
 end
@@ -57,12 +57,12 @@ end
 if tonumber(r[3]) <= now then
   return {'stale'}
 end
--- The reign, a server's replication id, changes with every restart and every promotion: a lease that
+-- The generation, a server's replication id, changes with every restart and every promotion: a lease that
 -- this server never saw may exist, so nothing is granted before the node has said what it runs.
-if reign == '' then
-  reign = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
+if generation == '' then
+  generation = string.match(redis.call('INFO', 'replication'), 'master_replid:%w+')
 end
-if r[4] ~= reign then
+if r[4] ~= generation then
   return {'unconfirmed'}
 end
 if tonumber(r[5]) > now then

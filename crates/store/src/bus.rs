@@ -26,7 +26,7 @@ pub trait Inboxes: Send + Sync {
     async fn send(&self, to: &Instance, envelope: &Envelope) -> Result<Posting>;
 
     /// Envelopes that came since the last call, waiting up to `wait` for the first. Those whose time
-    /// is over are left out and removed. Unacknowledged ones come again only to an heir or after
+    /// is over are left out and removed. Unacknowledged ones come again only to a successor or after
     /// [`Inboxes::rewind`].
     async fn receive(&self, me: &Instance, wait: Duration) -> Result<Vec<Delivery>>;
 
@@ -34,7 +34,7 @@ pub trait Inboxes: Send + Sync {
     /// receiver that may have lost a reply.
     async fn rewind(&self, me: &Instance);
 
-    /// Removes what was dealt with, from the caller's own inbox or one it inherited.
+    /// Removes what was dealt with, from the caller's own inbox or one it took over.
     async fn ack(&self, inbox: &Instance, entries: &[EntryId]) -> Result<()>;
 
     /// Envelopes in an inbox, those that were handed out and not acknowledged counted.
@@ -43,9 +43,14 @@ pub trait Inboxes: Send + Sync {
     /// Inboxes whose instance is no longer alive.
     async fn orphans(&self) -> Result<Vec<Instance>>;
 
-    /// Takes over the inbox of a dead instance for `ttl`: at most one heir at a time, and none while
+    /// Takes over the inbox of a dead instance for `ttl`: at most one successor at a time, and none while
     /// the instance lives. Removes the inbox when nothing is left in it.
-    async fn inherit(&self, dead: &Instance, heir: &Instance, ttl: Duration) -> Result<Inherit>;
+    async fn take_over(
+        &self,
+        dead: &Instance,
+        successor: &Instance,
+        ttl: Duration,
+    ) -> Result<TakeOver>;
 }
 
 /// What goes from one instance to another.
@@ -92,12 +97,12 @@ pub enum Posting {
     Full,
 }
 
-/// What became of a wish to inherit.
+/// What became of a wish to take an inbox over.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Inherit {
+pub enum TakeOver {
     /// Its owner lives.
     Alive,
-    /// Another heir is at it.
+    /// Another successor is at it.
     Held,
     /// What was left, oldest first and at most a few hundred at a time; empty when all is done.
     Entries(Vec<Delivery>),

@@ -76,7 +76,7 @@ pub enum OpenError {
         "the store at {store} cannot be reached: {why}; start it, or check the address, the network and the firewall"
     )]
     Unreachable {
-        /// Where.
+        /// The store, without credentials.
         store: String,
         /// What was seen.
         why: String,
@@ -86,7 +86,7 @@ pub enum OpenError {
         "the store at {store} does not let us in: {why}; check user and password in the URL and the user's rights"
     )]
     Denied {
-        /// Where.
+        /// The store, without credentials.
         store: String,
         /// What it said.
         why: String,
@@ -94,7 +94,7 @@ pub enum OpenError {
     /// An old server.
     #[error("the server at {store} is Redis {found}, but scripts need at least 6.2; upgrade it")]
     TooOld {
-        /// Where.
+        /// The store, without credentials.
         store: String,
         /// Its version.
         found: String,
@@ -104,7 +104,7 @@ pub enum OpenError {
         "the server at {store} is a replica; give the address of the primary, or use redis+sentinel://"
     )]
     Replica {
-        /// Where.
+        /// The store, without credentials.
         store: String,
     },
     /// It may throw leases away when memory gets short.
@@ -112,7 +112,7 @@ pub enum OpenError {
         "the server at {store} evicts keys (maxmemory-policy {policy}), which would lose leases; set it to noeviction with: CONFIG SET maxmemory-policy noeviction"
     )]
     Evicts {
-        /// Where.
+        /// The store, without credentials.
         store: String,
         /// Its policy.
         policy: String,
@@ -122,7 +122,7 @@ pub enum OpenError {
         "the store at {store} holds data of schema {found}, and this version reads {SCHEMA}; use another database or the matching version of the scheduler"
     )]
     Schema {
-        /// Where.
+        /// The store, without credentials.
         store: String,
         /// The schema found.
         found: String,

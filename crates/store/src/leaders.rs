@@ -53,7 +53,7 @@ pub enum Lead {
     },
     /// Somebody else does.
     Held {
-        /// Who.
+        /// The instance that leads.
         by: Instance,
     },
 }

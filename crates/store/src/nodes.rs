@@ -190,7 +190,7 @@ pub enum Put {
 /// What became of a sign of life.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BeatReply {
-    /// Noted.
+    /// The heartbeat was noted.
     Kept {
         /// Nothing the store may have lost is still unsaid; otherwise the owner owes a
         /// [`crate::slots::SlotLeases::confirm`].

@@ -14,7 +14,7 @@ pub trait Presence: Send + Sync {
     /// name is: two processes must not share a name.
     async fn announce(&self, me: &Instance, address: &str, ttl: Duration) -> Result<Announce>;
 
-    /// Says that this instance is gone. What is left in its inbox waits for an heir.
+    /// Says that this instance is gone. What is left in its inbox waits for a successor.
     async fn withdraw(&self, me: &Instance) -> Result<()>;
 
     /// Who is alive.
@@ -47,8 +47,8 @@ pub enum Announce {
 /// A living instance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Who.
+    /// The instance that is alive.
     pub instance: Instance,
-    /// Where.
+    /// The address that it announces.
     pub address: String,
 }

@@ -163,7 +163,7 @@ pub struct Report<'a> {
 /// What became of a report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Confirm {
-    /// Taken.
+    /// The report was taken over.
     Confirmed(Confirmed),
     /// A newer owner is there; nothing changed.
     Superseded {

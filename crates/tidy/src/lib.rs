@@ -19,6 +19,7 @@ pub mod assertions;
 pub mod documents;
 pub mod dependencies;
 pub mod ranking;
+pub mod wording;
 
 pub use exceptions::Exceptions;
 pub use tree::Tree;

@@ -21,7 +21,7 @@ pub struct PoolKey {
 /// How much is kept ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolBounds {
-    /// Pools.
+    /// Pools that were asked for.
     pub pools: usize,
     /// Pools without nodes, for pairs that nobody serves. They replace only each other, so that such
     /// questions evict no pool that is in use.

@@ -373,7 +373,7 @@ fn the_missing_ability_is_named_in_the_words_of_the_protocol() {
     );
 }
 
-/// I13.
+/// Guarantee I13.
 #[test]
 fn a_shortage_does_not_tell_what_other_tenants_nodes_can_do() {
     let mut fleet = Fleet::default();

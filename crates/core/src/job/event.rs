@@ -34,7 +34,7 @@ pub enum JobEvent {
     Reject {
         /// Which attempt.
         attempt: u32,
-        /// Why.
+        /// Why the node rejected it.
         reason: Box<Reject>,
     },
     /// Something on the way to the result.
@@ -48,7 +48,7 @@ pub enum JobEvent {
     Result {
         /// Which attempt.
         attempt: u32,
-        /// How.
+        /// What the node answered.
         result: Box<NodeResult>,
     },
     /// The node's connection is gone.
@@ -141,7 +141,7 @@ pub enum Event {
     NotSent {
         /// Which attempt.
         attempt: u32,
-        /// Why.
+        /// Why nothing was sent.
         reason: NotSent,
     },
     /// [`Effect::Commit`].
@@ -364,7 +364,7 @@ pub enum Effect {
     },
     /// End the job in the store without an answer.
     Finish {
-        /// How.
+        /// The terminal state.
         state: JobState,
         /// A code for callers.
         code: String,
@@ -501,7 +501,7 @@ pub enum Pace {
 /// What counts against a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blame {
-    /// Nothing.
+    /// Nothing does.
     None,
     /// The attempt.
     Attempt,

@@ -104,7 +104,7 @@ pub enum Ended {
     Empty {
         /// The node's message as it came, if there was one.
         body: Option<NodeMessage>,
-        /// Why.
+        /// The reason, for people.
         reason: String,
     },
     /// Without an answer.

@@ -40,7 +40,7 @@ pub enum Fault {
 /// Which jobs a node gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BreakerState {
-    /// All.
+    /// All jobs.
     Closed,
     /// None until then.
     Open {

@@ -36,7 +36,7 @@ pub enum Event<K: Kinds> {
     Word {
         /// Over which connection.
         epoch: u64,
-        /// What.
+        /// What the node said.
         word: Word<K::Payload>,
     },
     /// A job of this or of another instance has a slot here.
@@ -92,7 +92,7 @@ pub enum Event<K: Kinds> {
     },
     /// The store extended the lease of an attempt.
     Extended {
-        /// Which.
+        /// The lease in question.
         token: LeaseToken,
         /// For so long from now.
         lease: Duration,
@@ -126,7 +126,7 @@ pub enum Event<K: Kinds> {
     Ordered(Order),
     /// The node misses a model or a service until then.
     GapNoted {
-        /// Which.
+        /// The model in question.
         model: ModelId,
         /// Until when this is remembered.
         until: Moment,
@@ -140,7 +140,7 @@ pub enum Event<K: Kinds> {
     },
     /// The connection of this epoch is gone.
     Disconnected {
-        /// Which.
+        /// Epoch of the connection.
         epoch: u64,
     },
     /// The moment of [`Effect::SetTimer`] has come, or may have.
@@ -268,11 +268,11 @@ pub enum Effect<K: Kinds> {
     CloseOlder,
     /// Tell whoever waits for an attempt.
     Tell {
-        /// Who.
+        /// Who wants to hear of the attempt.
         listener: K::Listener,
         /// Which dispatch of its job.
         attempt: u32,
-        /// What.
+        /// What happened to the attempt.
         news: News<K::Payload>,
     },
     /// An [`Event::AssignWanted`] cannot be done; its message was not sent.
@@ -294,21 +294,21 @@ pub enum Effect<K: Kinds> {
     Store {
         /// Of the registration that it is about.
         epoch: u64,
-        /// What.
+        /// The call to the store.
         call: Call,
     },
     /// The store is told later: the node's updates are over their rate.
     Paced,
     /// Extend the lease of an attempt, without an answer.
     Renew {
-        /// Which.
+        /// The lease in question.
         token: LeaseToken,
         /// For so long.
         lease: Duration,
     },
     /// Give the slot back in the store, then offer it to whoever waits. Once for each token.
     Release {
-        /// Whose.
+        /// The lease in question.
         token: LeaseToken,
         /// As its job counted it.
         slot: Option<K::Slot>,
@@ -348,7 +348,7 @@ pub enum ToNode<M> {
     },
     /// `drain` or `resume`.
     Control {
-        /// Which.
+        /// The command's name.
         command: &'static str,
     },
     /// A newer connection took over: close.
@@ -395,7 +395,7 @@ pub enum Call {
     Confirm(Report),
     /// Extend these leases.
     Renew {
-        /// Which.
+        /// Leases of the attempts.
         tokens: Vec<LeaseToken>,
         /// For so long.
         lease: Duration,

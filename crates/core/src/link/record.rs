@@ -40,7 +40,7 @@ pub(super) struct Pending {
 /// Which call is under way.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 enum Step {
-    /// None.
+    /// Nothing is to be written.
     #[default]
     Idle,
     /// None until then: the node's updates are over their rate.

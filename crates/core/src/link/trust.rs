@@ -11,7 +11,7 @@ pub enum SlowStart {
     Strangers,
     /// Those of every node.
     All,
-    /// Nobody's.
+    /// No node starts slowly.
     Off,
 }
 

@@ -95,7 +95,7 @@ pub enum Event<R> {
         key: ResultKey,
         /// Which dispatch of it; `None` when the dispatcher itself gave up.
         attempt: Option<u32>,
-        /// How.
+        /// How the job ended.
         ending: Ending<R>,
     },
     /// A timer set by [`Effect::SetTimer`] went off.
@@ -140,14 +140,14 @@ pub enum Effect<R> {
     RepeatedUtterance {
         /// The client's number.
         client_index: u64,
-        /// Ours.
+        /// Our number of the utterance.
         index: u64,
     },
     /// A whole utterance was not taken.
     UtteranceRefused {
         /// The client's number.
         client_index: u64,
-        /// Why.
+        /// Why it was dropped.
         reason: DropReason,
     },
     /// Speech that will be in no utterance.
@@ -158,7 +158,7 @@ pub enum Effect<R> {
         last_seq: u32,
         /// How many bytes.
         bytes: usize,
-        /// Why.
+        /// Why it was dropped.
         reason: DropReason,
     },
     /// Pieces that never came; speech goes on behind them.
@@ -207,7 +207,7 @@ pub enum Effect<R> {
         timer: Timer,
         /// Comes back in [`Event::TimerFired`].
         generation: u64,
-        /// When.
+        /// When the timer is due.
         at: Moment,
     },
     /// The answer to [`Event::Resumed`]; the endings the client missed follow.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::event::{DropReason, Effect, Effects};
+use super::results::AckLimit;
 use super::routes::Routes;
 use super::settings::{MAX_CLIENT_INDICES, MAX_UTTERANCE};
 use super::speech::{CutReason, SpeechLog};
@@ -268,8 +269,11 @@ impl<R: Clone> Session<R> {
 
     /// Acknowledges speech as far as it is safe.
     pub(super) fn acknowledge(&mut self, out: &mut Effects<R>) {
-        let pending = (!self.speech.is_empty()).then_some(self.before_speech);
-        let safe = self.window.ack_limit().or(pending).unwrap_or(self.last_seq);
+        let safe = match self.window.ack_limit() {
+            AckLimit::UpTo(before) => before,
+            AckLimit::Everything if !self.speech.is_empty() => self.before_speech,
+            AckLimit::Everything => self.last_seq,
+        };
         if safe > self.acked_seq {
             self.acked_seq = safe;
             if let Some(seq) = safe {

@@ -41,6 +41,14 @@ pub(super) struct Window<R> {
     resumable: bool,
 }
 
+/// How far audio may be acknowledged because of utterances that are not settled.
+pub enum AckLimit {
+    /// All that was heard.
+    Everything,
+    /// Up to this piece; nothing, if there is none.
+    UpTo(Option<u32>),
+}
+
 struct Open<R> {
     index: u64,
     client_index: Option<u64>,
@@ -140,11 +148,11 @@ impl<R> Window<R> {
         self.open.iter().filter(|open| open.is_waiting()).map(|open| open.deadline).min()
     }
 
-    /// How far audio may be acknowledged because of the first utterance that is not settled;
-    /// `None` if there is none such.
-    pub fn ack_limit(&self) -> Option<Option<u32>> {
+    /// How far audio may be acknowledged because of the first utterance that is not settled.
+    pub fn ack_limit(&self) -> AckLimit {
         let unsettled = |open: &&Open<R>| open.last_seq.is_some() && !open.is_settled();
-        self.open.iter().find(unsettled).map(|open| open.before)
+        let first = self.open.iter().find(unsettled);
+        first.map_or(AckLimit::Everything, |open| AckLimit::UpTo(open.before))
     }
 
     /// A dispatch goes out; from now on only it may speak, and with `hedge` the one before it too.

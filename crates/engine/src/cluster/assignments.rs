@@ -125,7 +125,7 @@ impl Cluster {
     ) {
         if let Some(node) = self.nodes.connected(id, epoch) {
             let slot = Some(self.peer_slot(from, id));
-            node.post(LinkCommand::GiveUp { job, attempt, reason, slot });
+            node.post(LinkCommand::Abandon { job, attempt, reason, slot });
         }
     }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use lingua_protocol::node::message::read_message;
 use lingua_protocol::peer::{Batch, PeerEvent, PeerMessage, PeerResult, RemoteAssign};
 use lingua_store::Instance;
-use lingua_store::bus::{Delivery, Inherit};
+use lingua_store::bus::{Delivery, TakeOver};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -363,7 +363,7 @@ impl Cluster {
             let Ok(orphans) = self.shared.store.bus.orphans().await else { continue };
             for dead in orphans.into_iter().filter(|dead| *dead != self.shared.instance) {
                 if let Err(error) = self.take_over_inbox(&dead).await {
-                    tracing::debug!(instance.id = %dead.id, %error, "an inbox is inherited later");
+                    tracing::debug!(instance.id = %dead.id, %error, "an inbox is taken over later");
                 }
             }
         }
@@ -371,7 +371,7 @@ impl Cluster {
 
     async fn take_over_inbox(self: &Arc<Self>, dead: &Instance) -> lingua_store::Result<()> {
         let (bus, me) = (&self.shared.store.bus, &self.shared.instance);
-        while let Inherit::Entries(entries) = bus.inherit(dead, me, TAKEOVER_FOR).await? {
+        while let TakeOver::Entries(entries) = bus.take_over(dead, me, TAKEOVER_FOR).await? {
             if entries.is_empty() {
                 return Ok(());
             }

@@ -30,7 +30,7 @@ fn text(instance: &Instance, said: &str) -> String {
 }
 
 /// What an instance says of itself.
-pub(crate) fn said(secret: &Secret, instance: &Instance, address: &str) -> String {
+pub(crate) fn announcement(secret: &Secret, instance: &Instance, address: &str) -> String {
     signed(secret, instance, WIRE.announced_at(address))
 }
 
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn what_an_instance_says_is_believed_of_itself_alone() {
         let secret = Secret::from_seed(b"ours");
-        let said = said(&secret, &me(), "http://10.0.0.1:5010");
+        let said = announcement(&secret, &me(), "http://10.0.0.1:5010");
         assert_eq!(read(&secret, &peer(said.as_str())), Ok("http://10.0.0.1:5010"));
         assert_eq!(address(&said), "http://10.0.0.1:5010");
 
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(read(&secret, &bare), Err(Apart::Unsigned));
         let theirs = Secret::from_seed(b"theirs");
         let key = theirs.fingerprint().to_owned();
-        let theirs = peer(super::said(&theirs, &me(), "http://10.0.0.1:5010"));
+        let theirs = peer(super::announcement(&theirs, &me(), "http://10.0.0.1:5010"));
         assert_eq!(read(&secret, &theirs), Err(Apart::OtherKey(key)));
         let far = signed(&secret, &me(), "http://10.0.0.1:5010#wire=5-6".to_owned());
         assert!(matches!(read(&secret, &peer(far)), Err(Apart::Version(_))));
@@ -170,7 +170,7 @@ mod tests {
         ] {
             assert!(!is_address(wrong), "{wrong}");
             let secret = Secret::from_seed(b"ours");
-            assert!(read(&secret, &peer(said(&secret, &me(), wrong))).is_err(), "{wrong}");
+            assert!(read(&secret, &peer(announcement(&secret, &me(), wrong))).is_err(), "{wrong}");
         }
     }
 }

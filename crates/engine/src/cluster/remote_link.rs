@@ -23,7 +23,7 @@ pub(super) struct RemoteLink {
 }
 
 impl RemoteLink {
-    pub fn say(&self, word: PeerMessage) -> Result<(), Unheard> {
+    pub fn send(&self, word: PeerMessage) -> Result<(), Unheard> {
         self.outbox.send(&self.owner, word).map_err(|_| Unheard)
     }
 
@@ -57,6 +57,6 @@ impl RemoteLink {
             turn: attempt.turn.clone(),
             index: attempt.index,
         };
-        let _ = self.say(PeerMessage::Adopt(Box::new(adopt)));
+        let _ = self.send(PeerMessage::Adopt(Box::new(adopt)));
     }
 }

@@ -234,7 +234,7 @@ impl RemoteNode {
         }
     }
 
-    fn give_up(&self, job: JobId, attempt: u32, reason: &'static str, slot: Option<SlotGuard>) {
+    fn abandon(&self, job: JobId, attempt: u32, reason: &'static str, slot: Option<SlotGuard>) {
         // First, for with the cancel the owner may forget the attempt.
         self.forget_attempt(job, attempt, false);
         let route = self.state.lock().route.clone();
@@ -242,7 +242,7 @@ impl RemoteNode {
             let (node, epoch) = (self.id.clone(), route.epoch);
             let masked = self.shared.secret.masked(job);
             let reason = reason.to_owned();
-            let _ = route.say(PeerMessage::Cancel { node, epoch, job: masked, attempt, reason });
+            let _ = route.send(PeerMessage::Cancel { node, epoch, job: masked, attempt, reason });
         }
         // Its owner gives the slot back, and says so.
         if let Some(SlotGuard::Placed(placement)) = slot {
@@ -274,7 +274,7 @@ impl NodeLink for RemoteNode {
         let route = state.route.clone().ok_or(SendError::NotConnected)?;
         let job = attempt.token.job;
         state.sent.insert(job, self.sent(attempt));
-        if route.say(route.assign(assign)).is_err() {
+        if route.send(route.assign(assign)).is_err() {
             state.sent.remove(&job);
             return Err(SendError::Congested);
         }
@@ -284,8 +284,8 @@ impl NodeLink for RemoteNode {
     fn post(&self, command: LinkCommand) {
         match command {
             LinkCommand::End { job, attempt } => self.forget_attempt(job, attempt, true),
-            LinkCommand::GiveUp { job, attempt, reason, slot } => {
-                self.give_up(job, attempt, reason, slot);
+            LinkCommand::Abandon { job, attempt, reason, slot } => {
+                self.abandon(job, attempt, reason, slot);
             }
             LinkCommand::Blame { job, attempt } => {
                 let mut state = self.state.lock();
@@ -299,7 +299,7 @@ impl NodeLink for RemoteNode {
                 if let Some(route) = route {
                     let (node, epoch) = (self.id.clone(), route.epoch);
                     let job = self.shared.secret.masked(job);
-                    let _ = route.say(PeerMessage::ResultAck { node, epoch, job, attempt });
+                    let _ = route.send(PeerMessage::ResultAck { node, epoch, job, attempt });
                 }
             }
             LinkCommand::Update { reason } => {
@@ -307,7 +307,7 @@ impl NodeLink for RemoteNode {
                 if let Some(route) = route {
                     let (node, epoch) = (self.id.clone(), route.epoch);
                     let (command, reason) = ("update".to_owned(), Some(reason));
-                    let _ = route.say(PeerMessage::Control { node, epoch, command, reason });
+                    let _ = route.send(PeerMessage::Control { node, epoch, command, reason });
                 }
             }
             LinkCommand::NoteGap { model, until } => {
@@ -332,7 +332,7 @@ impl NodeLink for RemoteNode {
             LinkCommand::Fault => {
                 let route = self.state.lock().route.clone();
                 if let Some(route) = route {
-                    let _ = route.say(PeerMessage::NodeFault { node: self.id.clone() });
+                    let _ = route.send(PeerMessage::NodeFault { node: self.id.clone() });
                 }
             }
         }

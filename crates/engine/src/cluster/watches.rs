@@ -236,7 +236,7 @@ impl Cluster {
 
     /// Another instance waits for a job. If it is here, it is told when the job is that far.
     pub(super) fn on_watch(self: &Arc<Self>, from: &Instance, id: JobId, goal: Goal) {
-        let Some(job) = self.jobs.job(&id).filter(|job| job.elsewhere().is_none()) else { return };
+        let Some(job) = self.jobs.job(&id).filter(|job| job.remote().is_none()) else { return };
         let key = (id, goal, from.clone());
         {
             let mut subscribed = self.subscribed.lock();

@@ -289,12 +289,12 @@ impl UsageTable {
     fn show(&mut self, id: &NodeId, fleet: &mut Fleet, max: Option<u32>) {
         match fleet.get(id).map(|node| node.max()) {
             Some(known) => fleet.set_usage(id, self.used(id), max.unwrap_or(known)),
-            None => self.forget(id),
+            None => self.remove(id),
         }
     }
 
-    /// The node left the fleet: forgets it, unless placements of it are still out.
-    pub fn forget(&mut self, id: &NodeId) {
+    /// The node left the fleet: removes it, unless placements of it are still out.
+    pub fn remove(&mut self, id: &NodeId) {
         if self.nodes.get(id).is_some_and(Usage::is_unused) {
             self.nodes.remove(id);
         }

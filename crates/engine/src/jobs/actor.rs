@@ -274,7 +274,7 @@ impl JobActor {
                 self.attempts.take(attempt).release().await;
             }
             Effect::Release { attempt, pace: Pace::AfterRest } => {
-                self.attempts.take(attempt).release_to_rest().await;
+                self.attempts.take(attempt).release_with_cooldown().await;
             }
             // Its slot is the node's to look after since the cancel.
             Effect::Abandon { attempt } => drop(self.attempts.take(attempt)),
@@ -299,7 +299,7 @@ impl JobActor {
             Effect::SearchEnded => self.spans.found_nobody(None),
             Effect::End(ended) => self.end(ended).await,
             Effect::Detach => {
-                self.spans.is_elsewhere();
+                self.spans.is_remote();
                 self.reporter.detach(self.attempts.known_record());
             }
             other => self.report(other).await,

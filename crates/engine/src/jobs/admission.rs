@@ -114,7 +114,7 @@ impl Admission {
     }
 
     /// A job of this tenant is over.
-    pub(super) fn leave(&self, tenant: &TenantId) {
+    pub(super) fn release(&self, tenant: &TenantId) {
         let mut open = self.open.lock();
         open.total = open.total.saturating_sub(1);
         let unlimited = self.limits.jobs_per_tenant_per_s == 0;
@@ -154,10 +154,10 @@ mod tests {
         assert!(refusal.retry_after_ms.is_some());
         (0..2).for_each(|_| admission.enter(&b).unwrap());
         assert_eq!(admission.enter(&b).unwrap_err().0, Met::Jobs);
-        admission.leave(&a);
+        admission.release(&a);
         admission.enter(&b).unwrap();
-        (0..3).for_each(|_| admission.leave(&b));
-        (0..2).for_each(|_| admission.leave(&a));
+        (0..3).for_each(|_| admission.release(&b));
+        (0..2).for_each(|_| admission.release(&a));
         (0..3).for_each(|_| admission.enter(&a).unwrap());
     }
 

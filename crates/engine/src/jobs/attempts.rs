@@ -111,7 +111,7 @@ impl Attempts {
 
     /// Gives an attempt up. The owner of the node's connection gives the slot back, so the job need not.
     pub fn cancel(&mut self, attempt: u32, reason: &'static str) -> Event {
-        self.get(attempt).give_up(reason);
+        self.get(attempt).abandon(reason);
         Event::CancelPosted { attempt, obeys: false }
     }
 

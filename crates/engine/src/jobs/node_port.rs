@@ -110,7 +110,7 @@ impl NodePort {
     }
 
     /// Gives an attempt up: the node is to stop it, and whoever has its connection gives the slot back.
-    pub fn give_up(
+    pub fn abandon(
         &self,
         shared: &Shared,
         token: LeaseToken,
@@ -122,13 +122,13 @@ impl NodePort {
         }
         let (job, attempt) = (token.job, token.attempt);
         let slot = Some(SlotGuard::Placed(slot));
-        self.post(LinkCommand::GiveUp { job, attempt, reason, slot });
+        self.post(LinkCommand::Abandon { job, attempt, reason, slot });
     }
 
     /// The same of a job whose instance died.
     pub fn stop_orphan(&self, token: LeaseToken) {
         let (job, attempt) = (token.job, token.attempt);
-        self.post(LinkCommand::GiveUp { job, attempt, reason: "deadline", slot: None });
+        self.post(LinkCommand::Abandon { job, attempt, reason: "deadline", slot: None });
     }
 
     /// Tells it that its result arrived.

@@ -62,7 +62,7 @@ pub struct View {
     /// How it ended.
     pub ended: Option<Ended>,
     /// Another instance has it, and this is what the store knows.
-    pub elsewhere: Option<JobRecord>,
+    pub remote: Option<JobRecord>,
 }
 
 /// One dispatch of a job.
@@ -111,7 +111,7 @@ impl Job {
             partial: None,
             notes: Vec::new(),
             ended: None,
-            elsewhere: None,
+            remote: None,
         };
         Job {
             id: spec.id,
@@ -161,8 +161,8 @@ impl Job {
     }
 
     /// What the store knows of it, if another instance has it.
-    pub fn elsewhere(&self) -> Option<JobRecord> {
-        self.view.lock().elsewhere.clone()
+    pub fn remote(&self) -> Option<JobRecord> {
+        self.view.lock().remote.clone()
     }
 
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut View) -> T) -> T {
@@ -191,7 +191,7 @@ impl Job {
             changed.as_mut().enable();
             {
                 let view = self.view.lock();
-                if view.ended.is_some() || view.elsewhere.is_some() || ready(&view) {
+                if view.ended.is_some() || view.remote.is_some() || ready(&view) {
                     return;
                 }
             }
@@ -217,7 +217,10 @@ impl Job {
             Some(Ended::Cancelled(reason)) => {
                 Refusal::new(lingua_core::outcome::Code::JobCancelled, reason.clone())
             }
-            _ => Refusal::new(lingua_core::outcome::Code::Conflict, "the job ran elsewhere"),
+            _ => Refusal::new(
+                lingua_core::outcome::Code::Conflict,
+                "the job ran on another instance",
+            ),
         })
     }
 
@@ -279,7 +282,7 @@ impl Registry {
     /// Jobs that are open now.
     pub fn open(&self) -> Vec<Arc<Job>> {
         let jobs: Vec<Arc<Job>> = self.inner.lock().jobs.values().cloned().collect();
-        let open = |view: &View| view.ended.is_none() && view.elsewhere.is_none();
+        let open = |view: &View| view.ended.is_none() && view.remote.is_none();
         jobs.into_iter().filter(|job| open(&job.view.lock())).collect()
     }
 
@@ -298,7 +301,7 @@ impl Registry {
     }
 
     /// Forgets a job that another instance has.
-    pub fn forget(&self, id: &JobId) {
+    pub fn remove(&self, id: &JobId) {
         self.inner.lock().jobs.remove(id);
     }
 }

@@ -162,7 +162,7 @@ impl Reporter {
 
     fn announce(&mut self, ended: Ended) {
         let now_ms = self.dispatcher.shared.clock.now().as_millis();
-        self.leave();
+        self.release_admission();
         self.job.close(|view| {
             view.state = match &ended {
                 Ended::Done(_) | Ended::Empty { .. } => JobState::Done,
@@ -176,25 +176,25 @@ impl Reporter {
         job_log.ended(self.job.summary(), Instant::now());
     }
 
-    fn leave(&mut self) {
+    fn release_admission(&mut self) {
         self.is_open = false;
         self.dispatcher.shared.metrics.jobs.open_jobs.dec();
-        self.dispatcher.admission.leave(self.job.session.tenant());
+        self.dispatcher.admission.release(self.job.session.tenant());
     }
 
     /// Another instance has the job: this one has nothing to do with it.
     pub fn detach(&mut self, record: JobRecord) {
-        self.leave();
+        self.release_admission();
         self.job.close(|view| {
             view.state = record.state;
-            view.elsewhere = Some(record);
+            view.remote = Some(record);
         });
         if let Some(observer) = self.observer.take() {
             let refusal = Refusal::new(Code::Conflict, "another instance has this job");
             observer.notify_later(JobNews::Ended(Ended::Failed(refusal)));
         }
         // What the store says of it changes from now on; whoever asks again asks the store.
-        self.dispatcher.registry.forget(&self.job.id);
+        self.dispatcher.registry.remove(&self.job.id);
     }
 }
 

@@ -12,7 +12,7 @@ use lingua_store::slots::{Refusal, Reserve, Wish};
 use tokio::time::Instant;
 
 use super::node_port::NodePort;
-use super::slot::{Granted, Slot, release_later, rest};
+use super::slot::{Granted, Slot, cool_down, release_later};
 use super::{Dispatcher, KEEP_RECORD};
 use crate::fleet::Placement;
 use crate::job::JobSpec;
@@ -107,7 +107,7 @@ fn granted(
                 shared.fleet.remove(node);
             }
             // For a moment the slot counts as taken: not everybody need ask.
-            rest(placement);
+            cool_down(placement);
         }
         Err(error) => {
             shared.metrics.reserve("store_down");

@@ -106,21 +106,21 @@ impl Slot {
 
     /// The node refused the job for want of a slot of its own: the slot is given back, and counts as
     /// taken here for a moment more, so that not everybody asks in vain.
-    pub async fn release_to_rest(mut self) {
+    pub async fn release_with_cooldown(mut self) {
         let placement = self.end();
         if let Err(error) = self.shared.store.slots.release(self.port.id(), self.token).await {
             tracing::debug!(node.id = %self.port.id(), %error, "a slot is left to lapse");
         }
         if let Some(placement) = placement {
-            rest(placement);
+            cool_down(placement);
         }
     }
 
     /// Gives the attempt up. From now on whoever has the node's connection looks after the slot: it is
     /// given back once the node obeys, once its lease lapses, or once the node says that it is done.
-    pub fn give_up(&mut self, reason: &'static str) {
+    pub fn abandon(&mut self, reason: &'static str) {
         if let Some(placement) = self.placement.take() {
-            self.port.give_up(&self.shared, self.token, reason, placement);
+            self.port.abandon(&self.shared, self.token, reason, placement);
         }
     }
 
@@ -171,7 +171,7 @@ impl Drop for Slot {
 }
 
 /// Counts the slot as taken for a moment more.
-pub(super) fn rest(placement: Placement) {
+pub(super) fn cool_down(placement: Placement) {
     tasks::start(async move {
         tokio::time::sleep(REST).await;
         drop(placement);

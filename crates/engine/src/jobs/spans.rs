@@ -94,7 +94,7 @@ impl JobSpans {
         for mut live in ends {
             match ended {
                 Some(ended) => live.ends(word(ended)),
-                None => live.forget(),
+                None => live.discard(),
             }
         }
     }
@@ -128,7 +128,7 @@ impl JobSpans {
     }
 
     /// Another instance has the job.
-    pub fn is_elsewhere(&mut self) {
+    pub fn is_remote(&mut self) {
         if let Some(spans) = &mut self.spans {
             spans.job.note("reason", "elsewhere");
         }

@@ -225,7 +225,7 @@ impl NodeHandle {
             Effect::BreakerOpened => {
                 tracing::warn!(node.id = %self.id, "the node failed too often and gets no jobs");
             }
-            Effect::Forget => host.forget(self),
+            Effect::Forget => host.remove_unseen(self),
             Effect::Send(_)
             | Effect::CloseOlder
             | Effect::Tell { .. }
@@ -344,7 +344,7 @@ impl NodeLink for NodeHandle {
         let event = match command {
             LinkCommand::Extended { token, lease } => Event::Extended { token, lease },
             LinkCommand::End { job, attempt } => Event::Ended { job, attempt },
-            LinkCommand::GiveUp { job, attempt, reason, slot } => {
+            LinkCommand::Abandon { job, attempt, reason, slot } => {
                 Event::GivenUp { job, attempt, reason, slot }
             }
             LinkCommand::Blame { job, attempt } => Event::Blamed { job, attempt },

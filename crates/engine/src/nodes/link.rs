@@ -77,7 +77,7 @@ pub(crate) enum LinkCommand {
     End { job: JobId, attempt: u32 },
     /// The attempt is given up and the node is to stop it. Whoever has the connection gives the slot
     /// back, once the node obeys or its lease lapses.
-    GiveUp { job: JobId, attempt: u32, reason: &'static str, slot: Option<SlotGuard> },
+    Abandon { job: JobId, attempt: u32, reason: &'static str, slot: Option<SlotGuard> },
     /// The attempt failed by the node's fault.
     Blame { job: JobId, attempt: u32 },
     /// The node did something else that counts as a failed job.

@@ -326,7 +326,7 @@ impl Actor {
                 self.feed(Event::Close { finish_pending: false });
             }
             SessionCommand::Drain => self.drain(),
-            SessionCommand::GiveUp => self.leaving = Some(Leaving::GaveUp),
+            SessionCommand::Abandon => self.leaving = Some(Leaving::GaveUp),
             SessionCommand::SaveAgain => {
                 self.saving.wanted = true;
                 self.save();

@@ -41,7 +41,7 @@ pub enum SessionCommand {
     /// This instance goes away.
     Drain,
     /// This instance waits no longer.
-    GiveUp,
+    Abandon,
     /// The store may have lost what the next owner needs.
     SaveAgain,
     /// What the next owner needs is in the store, or is not.

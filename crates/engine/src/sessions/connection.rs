@@ -74,7 +74,7 @@ impl CloseReason {
 pub struct NotOpened {
     /// The connection.
     pub connection: Box<dyn ClientConnection>,
-    /// Why.
+    /// Why the session was not opened.
     pub refusal: Refusal,
     /// The close says enough. An existing client comes back every second, and would show the same
     /// error each time.

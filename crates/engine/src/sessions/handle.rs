@@ -18,7 +18,7 @@ const HEAR_WITHIN: Duration = Duration::from_secs(5);
 
 /// A session of this instance.
 pub struct SessionHandle {
-    /// Which.
+    /// Tenant and session id.
     pub key: SessionKey,
     commands: CommandSender,
     /// It is in the store's table of owners.
@@ -116,8 +116,8 @@ impl SessionHandle {
     }
 
     /// This instance waits no longer.
-    pub(super) fn give_up(&self) {
-        let _ = self.commands.try_send(Box::new(SessionCommand::GiveUp));
+    pub(super) fn abandon(&self) {
+        let _ = self.commands.try_send(Box::new(SessionCommand::Abandon));
     }
 
     /// The store may have lost what the next owner needs.

@@ -54,7 +54,7 @@ pub enum ToClient<'a> {
         utterance_index: u64,
         /// Of which target; of all of them if it is not known.
         direction: Direction,
-        /// Why.
+        /// Why there is no result.
         reason: MissingReason,
         /// For following it through all logs.
         trace_id: Option<&'a str>,
@@ -68,7 +68,7 @@ pub enum ToClient<'a> {
     },
     /// Hold on.
     Backpressure {
-        /// How.
+        /// What the client should do.
         action: Action,
         /// For how long.
         resume_after_ms: Option<u64>,
@@ -79,19 +79,19 @@ pub enum ToClient<'a> {
     GoAway {
         /// How much time is left, in milliseconds.
         deadline_ms: u64,
-        /// Why.
+        /// Why the client has to go.
         reason: &'a str,
     },
     /// Something was not done.
     Error {
-        /// Why.
+        /// What was wrong.
         refusal: &'a Refusal,
         /// Facts, as pairs of a name and a number or word.
         details: &'a [(&'a str, Detail<'a>)],
     },
     /// An utterance failed; for a client that shows nothing but errors.
     Failed {
-        /// Why.
+        /// What was wrong.
         refusal: &'a Refusal,
         /// Which one.
         about: About<'a>,

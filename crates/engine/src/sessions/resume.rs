@@ -70,10 +70,9 @@ impl Sessions {
         let (owners, instance) = (&self.shared.store.owners, &self.shared.instance);
         let ttl = self.owner_ttl();
         let held = owners.renew(&handle.key, instance, handle.epoch(), ttl).await;
-        let is_elsewhere =
-            matches!(held, Ok(Fenced::Superseded { epoch }) if !handle.is_ours(epoch));
+        let is_remote = matches!(held, Ok(Fenced::Superseded { epoch }) if !handle.is_ours(epoch));
         let epoch = match held {
-            Ok(_) if is_elsewhere => {
+            Ok(_) if is_remote => {
                 // Its entry is taken over once it is gone.
                 handle.superseded_and_gone().await;
                 return not(connection, opening);

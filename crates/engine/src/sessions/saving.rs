@@ -16,10 +16,18 @@ pub(super) struct Saving {
     acked: Option<u32>,
     /// Up to here it was told.
     pub told: Option<u32>,
-    /// A write is under way, and what it acknowledges.
-    under_way: Option<Option<u32>>,
+    write: Write,
     /// Something changed since the last write.
     pub wanted: bool,
+}
+
+/// Of what the next owner needs, to the store.
+#[derive(Default)]
+enum Write {
+    #[default]
+    Idle,
+    /// With the last piece of speech that it makes safe, if there is one.
+    UnderWay(Option<u32>),
 }
 
 impl Actor {
@@ -44,13 +52,13 @@ impl Actor {
             self.send_ack(self.saving.acked);
             return;
         }
-        if self.saving.under_way.is_some() || self.machine.is_closed() {
+        if matches!(self.saving.write, Write::UnderWay(_)) || self.machine.is_closed() {
             return;
         }
         if !std::mem::take(&mut self.saving.wanted) {
             return;
         }
-        self.saving.under_way = Some(self.saving.acked);
+        self.saving.write = Write::UnderWay(self.saving.acked);
         let (bytes, epoch) = (self.saved_state(), self.machine.epoch());
         let mut write = Box::pin(self.service.clone().save(self.handle.key.clone(), epoch, bytes));
         // The embedded store answers at once, and most others soon.
@@ -67,7 +75,7 @@ impl Actor {
     }
 
     pub(super) fn on_saved(&mut self, outcome: SaveOutcome) {
-        let Some(acked) = self.saving.under_way.take() else { return };
+        let Write::UnderWay(acked) = std::mem::take(&mut self.saving.write) else { return };
         match outcome {
             SaveOutcome::Done => self.send_ack(acked),
             // Of a connection of our own that is on its way here: saved again as soon as it is there.

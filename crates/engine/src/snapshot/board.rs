@@ -20,11 +20,11 @@ use super::minutes::{self, Day, Minute};
 use super::node_history::{NodeHistory, NodePoint};
 use super::part::{Part, troubled_of};
 use super::view::{Point, Severity, Snapshot, Stats};
-use crate::explain::{pair_views, serves_now};
 use crate::jobs::Dispatcher;
 use crate::leader::{Leader, Mandate};
 use crate::metrics::Counters;
 use crate::nodes::Nodes;
+use crate::pairs::{pair_views, serves_now};
 use crate::sessions::Sessions;
 use crate::shared::Shared;
 

@@ -7,8 +7,8 @@ use lingua_store::Instance;
 
 use super::part::{MAX_VAIN, Part};
 use super::view::{Latency, NodeCounts, Pair, Snapshot, Supply, Vain};
-use crate::explain::PairView;
 use crate::metrics::Counts;
+use crate::pairs::PairView;
 
 /// Pairs told.
 const MAX_PAIRS: usize = 1_024;

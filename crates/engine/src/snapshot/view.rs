@@ -224,10 +224,10 @@ pub struct Latency {
 /// One directed pair.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, Debug, Default)]
 pub struct Pair {
-    /// From.
+    /// Source language.
     #[schema(example = "en")]
     pub src: String,
-    /// Into.
+    /// Target language.
     #[schema(example = "zh")]
     pub tgt: String,
     /// Nodes that can serve it.
@@ -281,7 +281,7 @@ pub struct Vain {
 pub struct Failure {
     /// When, in epoch milliseconds.
     pub at_ms: u64,
-    /// Which.
+    /// The job's id.
     #[schema(example = "7m2k9x4c0v8b3n5q1w6e2r7t4y")]
     pub job_id: String,
     /// The instance that looked after it.
@@ -328,7 +328,7 @@ pub struct Point {
     pub latency: Latency,
     /// Jobs that were in line.
     pub waiting: u64,
-    /// Sessions.
+    /// Open sessions.
     pub sessions: u64,
     /// Slots of the nodes that took jobs.
     pub slots: u64,

@@ -28,7 +28,7 @@ async fn a_step_is_within_what_it_is_a_step_of() {
     attempt.ends("JOB_TIMEOUT");
     drop(attempt);
     job.ends("ok");
-    job.child("place", Kind::Internal).forget();
+    job.child("place", Kind::Internal).discard();
     drop(job);
     let (attempt, job) = (spans.try_recv().unwrap(), spans.try_recv().unwrap());
     assert!(spans.try_recv().is_err(), "what is forgotten is not told");

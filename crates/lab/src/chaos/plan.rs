@@ -47,7 +47,7 @@ pub struct Planned {
     pub at_ms: u64,
     /// How long it lasts, or how long a killed process stays away.
     pub lasts_ms: u64,
-    /// What.
+    /// The fault itself.
     pub fault: Fault,
 }
 

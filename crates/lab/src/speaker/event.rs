@@ -57,7 +57,7 @@ pub enum Event {
         index: u64,
         /// Its language; without one all are meant.
         target: Option<String>,
-        /// Why.
+        /// The reason code.
         reason: String,
     },
     /// Anything else about an utterance: a partial, a `ui_event`.
@@ -66,7 +66,7 @@ pub enum Event {
         index: u64,
         /// The language of its job.
         target: Option<String>,
-        /// What.
+        /// The type of the message.
         kind: String,
     },
 }

@@ -35,7 +35,7 @@ pub enum Signal {
     },
     /// Bursts of noise with the rhythm of syllables.
     Babble,
-    /// Nothing.
+    /// No sound.
     Silence,
 }
 

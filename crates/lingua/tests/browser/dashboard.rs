@@ -274,7 +274,10 @@ async fn language_and_theme_switch_and_stay() {
     let browser = Browser::open(1280, 1300).await;
     browser.go(&busy.app.http("/dashboard")).await;
     browser.until("the charts", "return document.querySelectorAll('svg.chart').length === 3").await;
-    tokio::time::sleep(Duration::from_secs(15)).await;
+    if browser::pictures().is_some() {
+        // Charts with something in them.
+        tokio::time::sleep(Duration::from_secs(15)).await;
+    }
     browser.click("[data-do=theme][data-value=light]").await;
     browser.picture("light").await;
     let ground = "return getComputedStyle(document.body).backgroundColor";

@@ -27,9 +27,10 @@ async fn the_values_of_a_moment_are_read_by_pointer_and_by_keyboard_in_all_chart
         "return document.querySelector('[data-chart=rate] .chart').getAttribute('aria-label')";
     let said = browser.run(label).await;
     assert!(said.as_str().unwrap().contains(first.as_str().unwrap()), "also for who hears: {said}");
-    // Two of them may be within one second.
-    browser.press(LEFT).await;
-    browser.press(LEFT).await;
+    // Some of them may be within one second.
+    for _ in 0..4 {
+        browser.press(LEFT).await;
+    }
     let other = format!("{three} !== {first} && told[0]");
     browser.until("a moment before", &other).await;
     browser.picture("chart-read").await;

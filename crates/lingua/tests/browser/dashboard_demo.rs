@@ -16,7 +16,7 @@ struct Demo {
 impl Demo {
     fn start() -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_lingua"))
-            .args(["demo", "--listen", "127.0.0.1:0", "--seconds", "90"])
+            .args(["demo", "--listen", "127.0.0.1:0", "--seconds", "600"])
             .env_remove("LINGUA_LISTEN")
             .stdout(Stdio::piped())
             .spawn()
@@ -39,8 +39,9 @@ impl Drop for Demo {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_part_of_the_page_shows_the_running_demo() {
-    let demo = tokio::task::spawn_blocking(Demo::start).await.unwrap();
+    // First, for it may have to wait for its turn.
     let browser = Browser::open(1280, 1300).await;
+    let demo = tokio::task::spawn_blocking(Demo::start).await.unwrap();
     browser.go(&demo.dashboard).await;
     browser
         .until("the charts are drawn", "return document.querySelectorAll('svg.chart').length === 3")

@@ -97,7 +97,7 @@ async fn a_token_opens_the_page_until_it_expires() {
 
     // On the overview nothing is asked for but the stream, which ends with the token.
     browser.run("location.hash = '#/'").await;
-    browser.write("#lock-token", &guarded.mint("admin", "ops", &["--life-s", "12"])).await;
+    browser.write("#lock-token", &guarded.mint("admin", "ops", &["--life-s", "25"])).await;
     browser.click("#lock-go").await;
     browser.until("the overview", LIVE).await;
     browser.until("it asks again", FORM).await;

@@ -92,7 +92,7 @@ async fn two_people_talk_and_see_and_hear_each_other() {
     assert_eq!((&rows[0]["src"], &rows[0]["tgt"]), (&json!("en"), &json!("zh")));
     assert!(number(&rows[0]["playedS"]) > 0.6, "{rows:?}");
     assert!(number(&rows[0]["peak"]) > 0.3, "it was silence: {rows:?}");
-    assert!((1.0..5_000.0).contains(&number(&rows[0]["latencyMs"])), "{rows:?}");
+    assert!((1.0..60_000.0).contains(&number(&rows[0]["latencyMs"])), "{rows:?}");
     let seen = browser.run("return seen").await;
     let seen = seen.as_array().unwrap();
     let at = |words: &str| seen.iter().position(|shown| shown == words);
@@ -304,8 +304,8 @@ async fn a_scheduler_that_asks_for_tokens_gets_one_from_a_form() {
         browser.until(why, &said).await;
         assert_eq!(browser.run("return document.querySelector('#lock-token').value").await, "");
     }
-    let token = guarded.mint("session", "app", &["--tenant", "default", "--life-s", "25"]);
-    let expires = tokio::time::Instant::now() + Duration::from_secs(25);
+    let token = guarded.mint("session", "app", &["--tenant", "default", "--life-s", "45"]);
+    let expires = tokio::time::Instant::now() + Duration::from_secs(45);
     browser.write("#lock-token", &token).await;
     browser.click("#lock-go").await;
     browser.until("it is ready", READY).await;

@@ -8,7 +8,7 @@ use std::process::Command;
 use process::{Lingua, get};
 use serde_json::{Value, json};
 
-/// 5.1
+/// Section 5.1 of the paper.
 const REGISTER: &str = r#"{
   "node_id": "node-123",
   "health": "ready",
@@ -28,7 +28,7 @@ const HEARTBEAT: &str = r#"{
   "max_concurrent_jobs": 2
 }"#;
 
-/// 5.2
+/// Section 5.2 of the paper.
 const DISPATCH: &str = r#"{
   "session_id": "room-888",
   "src_lang": "en",
@@ -40,7 +40,7 @@ const DISPATCH: &str = r#"{
   }
 }"#;
 
-/// 5.3
+/// Section 5.3 of the paper.
 const ACK: &str = r#"{"job_id":"job-abc","attempt_id":1,"node_id":"node-123"}"#;
 const DONE: &str = r#"{"job_id":"job-abc","attempt_id":1,"node_id":"node-123","status":"ok"}"#;
 const FAIL: &str = r#"{"job_id":"job-abc","attempt_id":1,"node_id":"node-123","status":"error","reason":"MODEL_LOAD_FAILED"}"#;

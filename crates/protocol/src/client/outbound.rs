@@ -32,7 +32,7 @@ pub struct SessionInitAck<'a> {
     pub negotiated_audio_format: &'a str,
     /// Samples a second.
     pub negotiated_sample_rate: u32,
-    /// Channels.
+    /// Number of channels.
     pub negotiated_channel_count: u32,
     /// What to come back with; only for a client with `resume`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,7 +168,7 @@ pub struct MissingResult<'a> {
     /// ending yet is meant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tgt_lang: Option<&'a str>,
-    /// Why.
+    /// Why there is no result.
     #[serde(serialize_with = "as_word")]
     #[schema(value_type = String)]
     pub reason: MissingReason,
@@ -196,7 +196,7 @@ pub struct AudioAck<'a> {
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "type", rename = "backpressure")]
 pub struct Backpressure<'a> {
-    /// How.
+    /// What the client should do.
     #[schema(inline)]
     pub action: Action,
     /// For how long.

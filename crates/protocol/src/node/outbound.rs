@@ -216,7 +216,7 @@ pub struct JobCancel<'a> {
     pub job_id: &'a str,
     /// The attempt.
     pub attempt_id: u32,
-    /// Why.
+    /// The reason, for people.
     pub reason: &'a str,
 }
 

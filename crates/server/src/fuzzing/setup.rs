@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use crate::config::{effective, of_text};
-use crate::identity::{Caller, Gate, Keys, Rules, claims_of};
+use crate::identity::{Authenticator, Caller, Keys, Rules, claims_of};
 
 /// The public half of a key whose private half nobody has any more.
 const KEY: [u8; 32] = [
@@ -15,7 +15,7 @@ const NOW_S: u64 = 1_790_000_000;
 
 /// Only the kept tokens were signed, and all of them for one subject.
 pub(super) fn token(data: &[u8]) {
-    static GATE: LazyLock<Arc<Gate>> = LazyLock::new(|| Gate::new(rules()));
+    static GATE: LazyLock<Arc<Authenticator>> = LazyLock::new(|| Authenticator::new(rules()));
     let Ok(token) = str::from_utf8(data) else { return };
     let _ = claims_of(token);
     if let Ok(caller) = GATE.caller(Some(token), NOW_S) {
@@ -62,8 +62,8 @@ mod tests {
         for role in ["session", "node", "admin"] {
             let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/token");
             let token = std::fs::read_to_string(format!("{corpus}/{role}")).unwrap();
-            let gate = Gate::new(rules());
-            assert!(gate.caller(Some(&token), NOW_S).is_ok(), "{role}");
+            let authenticator = Authenticator::new(rules());
+            assert!(authenticator.caller(Some(&token), NOW_S).is_ok(), "{role}");
         }
     }
 }

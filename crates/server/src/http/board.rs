@@ -28,7 +28,7 @@ use super::error::{Answer, Refused, refusals};
 use super::everywhere::{gather, only_peers};
 use super::guard;
 use super::query::{Params, Segment, named};
-use crate::identity::{Caller, Pass, Role};
+use crate::identity::{Caller, Role, SocketAuth};
 use crate::listener::Peer;
 use crate::wire::http::wrong;
 
@@ -154,10 +154,10 @@ pub(crate) async fn events(
     headers: HeaderMap,
 ) -> Answer<Response> {
     // The stream ends with the token that opened it.
-    let mut pass = Pass::none(Arc::clone(&door.gate), peer.address);
+    let mut auth = SocketAuth::none(Arc::clone(&door.authenticator), peer.address);
     let token = guard::token(&headers).map_err(Refused)?;
     let role = caller.role().unwrap_or(Role::Admin);
-    pass.show(role, token, door.engine.now_ms() / 1_000).map_err(Refused)?;
+    auth.show(role, token, door.engine.now_ms() / 1_000).map_err(Refused)?;
     let Some(seat) = door.readers.seat() else {
         let full = Refusal::new(
             Code::QuotaExceeded,
@@ -168,7 +168,7 @@ pub(crate) async fn events(
     let (sender, receiver) = mpsc::channel(1);
     let (board, chance) = (Arc::clone(&door.engine.board), door.engine.chance());
     let place = (seat, door.engine.metrics().reader());
-    tasks::start(feed(board, chance, sender, peer, pass, place));
+    tasks::start(feed(board, chance, sender, peer, auth, place));
     let stream = futures_util::stream::unfold(receiver, |mut receiver| async {
         let event: Bytes = receiver.recv().await?;
         Some((Ok::<_, Infallible>(event), receiver))
@@ -186,7 +186,7 @@ async fn feed(
     chance: Chance,
     reader: mpsc::Sender<Bytes>,
     mut peer: Peer,
-    mut pass: Pass,
+    mut auth: SocketAuth,
     (seat, _held): (Seat, Held),
 ) {
     let mut frames = board.frames();
@@ -212,7 +212,7 @@ async fn feed(
             },
             () = tokio::time::sleep(ALIVE_EVERY) => written(&frames.borrow()),
             _ = peer.ending.changed() => return,
-            _ = pass.dismissed() => return,
+            _ = auth.dismissed() => return,
             () = reader.closed() => return,
         };
     }

@@ -67,15 +67,15 @@ pub(crate) async fn f2f(
     };
     let job = match submitted {
         Submitted::Here(job) => job,
-        Submitted::Elsewhere(id, record) => {
-            return elsewhere(&engine, id, record, wait).await.map(Json);
+        Submitted::Remote(id, record) => {
+            return remote_job(&engine, id, record, wait).await.map(Json);
         }
     };
     // The request's name leads to the job's, by which the logs go on.
     tracing::debug!("job.id" = %job.id, "a job was handed in");
     let dispatched = job.dispatched().await;
-    if let Some(record) = job.elsewhere() {
-        return elsewhere(&engine, job.id, record, wait).await.map(Json);
+    if let Some(record) = job.remote() {
+        return remote_job(&engine, job.id, record, wait).await.map(Json);
     }
     if let (Err(_), Some(request)) = (&dispatched, &request) {
         engine.jobs.release_request(&tenant, request, job.id).await;
@@ -124,7 +124,7 @@ async fn answer(job: &Arc<Job>, wait: Option<Duration>) -> Answer<Dispatched> {
 }
 
 /// The same request reached another instance before: the answer that the caller got there.
-async fn elsewhere(
+async fn remote_job(
     engine: &Engine,
     id: JobId,
     mut record: JobRecord,

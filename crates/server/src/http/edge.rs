@@ -14,7 +14,7 @@ use super::error::Refused;
 use super::nodes::FROM_SCHEDULER;
 use super::request_id::{RequestId, X_REQUEST_ID};
 use super::{accept, compress, cors};
-use crate::identity::{Gate, other_site};
+use crate::identity::{Authenticator, other_site};
 use crate::wire::http::{ErrorBody, Form};
 
 /// For as long browsers use TLS without asking again: a year, as is usual.
@@ -25,7 +25,7 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// What the edge goes by.
 #[derive(Clone)]
 pub(super) struct Edge {
-    pub(super) gate: Arc<Gate>,
+    pub(super) authenticator: Arc<Authenticator>,
     /// The listener speaks TLS.
     pub(super) tls: bool,
 }
@@ -36,13 +36,13 @@ impl Edge {
             let detail = "a scheduler sends this to the endpoint of a node, and this is none";
             return Err(Refusal::new(Code::Forbidden, detail).because("other_site"));
         }
-        self.gate.may_be_called(request.uri(), request.headers())
+        self.authenticator.may_be_called(request.uri(), request.headers())
     }
 }
 
 /// Names the request, refuses what is for other hosts or from pages of other sites, and completes every answer.
 pub(super) async fn edge(State(edge): State<Edge>, request: Request, next: Next) -> Response {
-    let asked = Asked::of(&edge.gate, &request);
+    let asked = Asked::of(&edge.authenticator, &request);
     // Of the highest level, so that it is there whatever is logged.
     let span = tracing::error_span!("request", "request.id" = asked.id.as_str());
     let answered = async {
@@ -92,7 +92,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(gate: &Gate, request: &Request) -> Self {
+    fn of(authenticator: &Authenticator, request: &Request) -> Self {
         let headers = request.headers();
         Asked {
             id: RequestId::of(headers),
@@ -100,8 +100,8 @@ impl Asked {
             route: request.extensions().get::<MatchedPath>().cloned(),
             form: if accept::wants_problem(headers) { Form::Problem } else { Form::Plain },
             takes_gzip: accept::takes_gzip(headers),
-            origin: gate.may_be_read_by(headers),
-            by_origin: gate.has_origins(),
+            origin: authenticator.may_be_read_by(headers),
+            by_origin: authenticator.has_origins(),
         }
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct Refused(pub(crate) Refusal);
 
 /// Why somebody was turned away, for the audit log.
 #[derive(Clone, Copy)]
-pub(crate) struct Turned(pub(crate) &'static str);
+pub(crate) struct RefusalReason(pub(crate) &'static str);
 
 /// What a handler answers.
 pub(crate) type Answer<T = Response> = Result<T, Refused>;
@@ -48,7 +48,7 @@ impl IntoResponse for Refused {
         // The edge writes it again, with the name of the request and in the form that was asked for.
         answer.extensions_mut().insert(body);
         if let Some(reason) = turned {
-            answer.extensions_mut().insert(Turned(reason));
+            answer.extensions_mut().insert(RefusalReason(reason));
         }
         if let Some(ms) = refusal.retry_after_ms {
             let seconds = HeaderValue::from(ms.div_ceil(1_000));

@@ -11,10 +11,10 @@ use lingua_engine::Engine;
 use lingua_engine::job::Refusal;
 use tokio::time::Instant;
 
-use super::error::{Refused, Turned, refused};
+use super::error::{RefusalReason, Refused, refused};
 use super::query;
 use crate::audit::{Actor, Audit, Call};
-use crate::identity::{BearerToken, Caller, Gate, Role, other_role};
+use crate::identity::{Authenticator, BearerToken, Caller, Role, other_role};
 use crate::listener::Peer;
 use crate::tls::Certified;
 
@@ -41,7 +41,7 @@ impl Who {
 /// What a guard goes by.
 #[derive(Clone)]
 pub(crate) struct Guard {
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) audit: Arc<Audit>,
     pub(crate) engine: Engine,
     pub(crate) who: Who,
@@ -52,7 +52,7 @@ pub(crate) struct Guard {
 pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let call = guard.audit.is_on().then(|| Call::of(&request, guard.path));
     let (caller, answer) = guard.ask(request, next, call.as_ref()).await;
-    if let Some(Turned(reason)) = answer.extensions().get() {
+    if let Some(RefusalReason(reason)) = answer.extensions().get() {
         guard.audit.refused(&caller, call.as_ref(), reason);
     }
     answer
@@ -68,7 +68,7 @@ impl Guard {
         // Anybody may follow a link to a page.
         let origin = match self.who {
             Who::Everybody => Ok(()),
-            _ => self.gate.may_come_from(request.headers()),
+            _ => self.authenticator.may_come_from(request.headers()),
         };
         if let Err(refusal) = origin {
             return (Caller::Anyone, Refused(refusal).into_response());
@@ -78,7 +78,7 @@ impl Guard {
         let certified = peer.and_then(|peer| peer.certified.as_deref());
         match self.who {
             Who::Everybody => {}
-            Who::Peers if self.gate.is_peer(certified, self.now_s()) => {}
+            Who::Peers if self.authenticator.is_peer(certified, self.now_s()) => {}
             Who::Peers => {
                 let detail = "this is for other instances, by their certificates";
                 let refusal = Refusal::new(Code::Forbidden, detail).because("no_certificate");
@@ -99,7 +99,7 @@ impl Guard {
                 }
                 Err(refusal) => {
                     let shown = token(request.headers()).ok().flatten();
-                    return (self.gate.whose(shown), challenge(refusal));
+                    return (self.authenticator.whose(shown), challenge(refusal));
                 }
             },
             Who::Socket(_) => match token(request.headers()) {
@@ -126,7 +126,7 @@ impl Guard {
     fn may_call(&self, caller: &Caller, peer: Option<&Peer>) -> Result<(), Refusal> {
         let (Caller::Known(known), Some(peer)) = (caller, peer) else { return Ok(()) };
         let per_s = peer.limits.calls_per_subject_per_s;
-        let called = self.gate.subjects.call(known, per_s, Instant::now());
+        let called = self.authenticator.subjects.call(known, per_s, Instant::now());
         called.inspect_err(|_| self.engine.metrics().limited("calls_per_subject_per_s"))
     }
 
@@ -142,10 +142,12 @@ impl Guard {
     ) -> Result<Caller, Refusal> {
         let now_s = self.now_s();
         let caller = match roles {
-            [Role::Node] if self.gate.is_open() => self.gate.node(certified, None, now_s)?,
-            [Role::Node] => self.gate.node(certified, token(headers)?, now_s)?,
-            _ if self.gate.is_open() => Caller::Anyone,
-            _ => self.gate.caller(token(headers)?, now_s)?,
+            [Role::Node] if self.authenticator.is_open() => {
+                self.authenticator.node(certified, None, now_s)?
+            }
+            [Role::Node] => self.authenticator.node(certified, token(headers)?, now_s)?,
+            _ if self.authenticator.is_open() => Caller::Anyone,
+            _ => self.authenticator.caller(token(headers)?, now_s)?,
         };
         match &caller {
             Caller::Known(known) if !roles.contains(&known.role) => {

@@ -59,7 +59,7 @@ pub(crate) async fn view(
     let (wait, attempts) = (params.wait()?, params.flag("attempts")?.unwrap_or(false));
     if let Some(job) = engine.jobs.job(&id).filter(|job| caller.may_see(job.session.tenant())) {
         let view = job.ended_within(wait).await;
-        if view.elsewhere.is_none() {
+        if view.remote.is_none() {
             let session = job.session.session();
             let body = JobBody::of(id, session.as_str(), view);
             let body = if caller.may_read() { body } else { body.without_words() };
@@ -94,7 +94,7 @@ async fn ask_others(door: &Door, id: &JobId, tenant: &TenantId) -> Option<Bytes>
 pub(super) async fn for_another(engine: &Engine, id: JobId, tenant: &TenantId) -> Option<JobBody> {
     let job = engine.jobs.job(&id).filter(|job| tenant == job.session.tenant())?;
     let view = job.ended_within(Duration::ZERO).await;
-    if view.elsewhere.is_some() {
+    if view.remote.is_some() {
         return None;
     }
     let body = JobBody::of(id, job.session.session().as_str(), view);
@@ -128,7 +128,7 @@ async fn give_up(engine: &Engine, caller: &Caller, id: JobId) -> Answer<Json<Can
     if let Some(job) = engine.jobs.job(&id).filter(|job| caller.may_see(job.session.tenant())) {
         job.cancel("caller");
         let view = job.ended_within(CANCEL_WITHIN).await;
-        if view.elsewhere.is_none() {
+        if view.remote.is_none() {
             return Ok(Json(Cancelled { ok: true, state: view.state.as_str() }));
         }
     }

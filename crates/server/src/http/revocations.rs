@@ -60,7 +60,7 @@ pub(crate) async fn revoke(
     let mark = match (revocation.jti, revocation.role, revocation.subject) {
         (Some(jti), None, None) if is_plain(&jti) => format!("jti:{jti}"),
         (None, Some(role), Some(subject)) if is_plain(&subject) => {
-            door.gate.mark_of_subject(role, &subject, now_s)
+            door.authenticator.mark_of_subject(role, &subject, now_s)
         }
         _ => {
             let wrong = "send jti, or role and subject; names are 1 to 64 letters, digits and ._@-";
@@ -75,15 +75,17 @@ pub(crate) async fn revoke(
 
 async fn revoke_all(door: &Door, mark: &Name, now_s: u64) -> Answer<Json<Done>> {
     let revocations = &door.engine.store().revocations;
-    let marked =
-        revocations.add(mark, door.gate.revoked_for()).await.map_err(|error| store_down(&error))?;
+    let marked = revocations
+        .add(mark, door.authenticator.revoked_for())
+        .await
+        .map_err(|error| store_down(&error))?;
     if !marked {
         let full = "the revocation list is full; change the key instead";
         return Err(refused(Code::QuotaExceeded, full));
     }
     let marks = revocations.list().await.map_err(|error| store_down(&error))?;
     // What the store lost it is told by whoever follows the list.
-    door.gate.follow(&marks, now_s);
+    door.authenticator.follow(&marks, now_s);
     tracing::info!(mark = mark.as_str(), "revoked");
     Ok(Json(DONE))
 }

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use lingua_core::outcome::Code;
 use lingua_engine::job::Refusal;
 
-use super::gate::{Gate, Rules};
+use super::authenticator::{Authenticator, Rules};
 use crate::site::{Host, Origin};
 
 /// Origins and hosts whose refusal is logged. More come only from somebody who makes them up.
@@ -15,7 +15,7 @@ const MAX_LOGGED: usize = 64;
 /// Characters of one in the log.
 const LOGGED_CHARS: usize = 128;
 
-impl Gate {
+impl Authenticator {
     /// Whether the name by which it was called is the scheduler's own. Without tokens every call has to be
     /// by such a name, or a page could make its own name point here (DNS rebinding) and read everything. With
     /// tokens that page would have none, and names are checked only if the configuration has some.
@@ -158,7 +158,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, host.parse().unwrap());
         headers.insert(header::ORIGIN, origin.parse().unwrap());
-        Gate::new(rules).may_come_from(&headers).is_ok()
+        Authenticator::new(rules).may_come_from(&headers).is_ok()
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
         for host in hosts {
             headers.append(header::HOST, host.parse().unwrap());
         }
-        Gate::new(rules).may_be_called(&target.parse().unwrap(), &headers).is_ok()
+        Authenticator::new(rules).may_be_called(&target.parse().unwrap(), &headers).is_ok()
     }
 
     #[test]
@@ -225,11 +225,11 @@ mod tests {
 
     #[test]
     fn each_refusal_is_logged_once_and_not_without_end() {
-        let gate = Gate::new(rules(false));
+        let authenticator = Authenticator::new(rules(false));
         let mut logged = 0;
         for number in 0..3 * MAX_LOGGED {
             for _ in 0..2 {
-                gate.log_once(&format!("http://{number}.test"), |_| logged += 1);
+                authenticator.log_once(&format!("http://{number}.test"), |_| logged += 1);
             }
         }
         assert_eq!(logged, MAX_LOGGED);

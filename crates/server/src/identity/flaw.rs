@@ -5,7 +5,7 @@
 use lingua_engine::job::Refusal;
 
 use super::Role;
-use super::gate::{MAX_TOKEN_CHARS, unauthorized};
+use super::authenticator::{MAX_TOKEN_CHARS, unauthorized};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Flaw {

@@ -13,7 +13,7 @@ use lingua_store::rates::Name;
 use lingua_store::revocations::MAX_REVOCATIONS;
 
 use super::Role;
-use super::gate::Gate;
+use super::authenticator::Authenticator;
 
 /// Beyond the longest life of a token: clocks differ.
 const BEYOND_S: u64 = 3_600;
@@ -69,7 +69,7 @@ pub(crate) fn of_tokens(marks: &[Name]) -> impl Iterator<Item = &Name> {
     marks.iter().filter(|mark| !is_here(mark))
 }
 
-impl Gate {
+impl Authenticator {
     /// How long something revoked has to be known.
     pub(crate) fn revoked_for(&self) -> Duration {
         let longest = Role::ALL.map(|role| self.life_s(role));
@@ -103,19 +103,23 @@ impl Gate {
 }
 
 /// Reads what is revoked from the store, again and again.
-pub(crate) async fn follow_revocations(gate: Arc<Gate>, engine: Engine, every: Duration) {
+pub(crate) async fn follow_revocations(
+    authenticator: Arc<Authenticator>,
+    engine: Engine,
+    every: Duration,
+) {
     loop {
         tokio::time::sleep(every).await;
         let now_s = engine.now_ms() / 1_000;
-        if gate.is_open() {
+        if authenticator.is_open() {
             // There are no tokens, but there may be certificates.
-            gate.dismiss_expired(now_s);
+            authenticator.dismiss_expired(now_s);
             continue;
         }
         let revocations = &engine.store().revocations;
         match revocations.list().await {
             Ok(listed) => {
-                for (mark, keep_for) in gate.follow(&listed, now_s) {
+                for (mark, keep_for) in authenticator.follow(&listed, now_s) {
                     // What fails is missed again the next time.
                     if revocations.add(&mark, keep_for).await.is_err() {
                         break;
@@ -125,7 +129,7 @@ pub(crate) async fn follow_revocations(gate: Arc<Gate>, engine: Engine, every: D
             // What was known stays known; tokens still expire.
             Err(error) => {
                 tracing::debug!(%error, "revoked tokens could not be read");
-                gate.dismiss_expired(now_s);
+                authenticator.dismiss_expired(now_s);
             }
         }
     }

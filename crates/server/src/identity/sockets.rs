@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::Caller;
+use super::authenticator::{Authenticator, unauthorized};
 use super::claims::{Credential, Role};
-use super::gate::{Gate, unauthorized};
 use crate::listener::Peer;
 use crate::tls::Certified;
 
@@ -69,8 +69,8 @@ impl Sockets {
 }
 
 /// What a socket holds as long as its owner may be there.
-pub(crate) struct Pass {
-    gate: Arc<Gate>,
+pub(crate) struct SocketAuth {
+    authenticator: Arc<Authenticator>,
     /// Where they are, and as what they came in.
     address: IpAddr,
     role: Option<Role>,
@@ -81,18 +81,25 @@ pub(crate) struct Pass {
     watched: Option<(u64, oneshot::Receiver<Refusal>)>,
 }
 
-impl Pass {
+impl SocketAuth {
     /// For a socket whose owner has shown nothing yet.
-    pub(crate) fn none(gate: Arc<Gate>, address: IpAddr) -> Self {
-        Pass { gate, address, role: None, caller: Caller::Anyone, certified: None, watched: None }
+    pub(crate) fn none(authenticator: Arc<Authenticator>, address: IpAddr) -> Self {
+        SocketAuth {
+            authenticator,
+            address,
+            role: None,
+            caller: Caller::Anyone,
+            certified: None,
+            watched: None,
+        }
     }
 
     /// The same for a node that may have shown a certificate.
-    pub(crate) fn of_node(gate: Arc<Gate>, peer: &Peer) -> Self {
+    pub(crate) fn of_node(authenticator: Arc<Authenticator>, peer: &Peer) -> Self {
         let certified = peer.certified.clone().filter(|certified| certified.node.is_some());
-        let mut pass = Pass::none(gate, peer.address);
-        pass.certified = certified;
-        pass
+        let mut auth = SocketAuth::none(authenticator, peer.address);
+        auth.certified = certified;
+        auth
     }
 
     /// Where they are.
@@ -106,11 +113,11 @@ impl Pass {
     }
 
     /// Who decides.
-    pub(crate) fn gate(&self) -> &Gate {
-        &self.gate
+    pub(crate) fn authenticator(&self) -> &Authenticator {
+        &self.authenticator
     }
 
-    /// Lets in who shows this token, as [`Gate::caller`] does, or [`Gate::node`] for a node, and
+    /// Lets in who shows this token, as [`Authenticator::caller`] does, or [`Authenticator::node`] for a node, and
     /// watches over them.
     pub(crate) fn show(
         &mut self,
@@ -119,9 +126,9 @@ impl Pass {
         now_s: u64,
     ) -> Result<(), Refusal> {
         let caller = match role {
-            Role::Node => self.gate.node(self.certified.as_deref(), token, now_s)?,
+            Role::Node => self.authenticator.node(self.certified.as_deref(), token, now_s)?,
             Role::Session | Role::Admin | Role::Viewer | Role::Metrics => {
-                self.gate.caller(token, now_s)?
+                self.authenticator.caller(token, now_s)?
             }
         };
         self.forget();
@@ -132,7 +139,7 @@ impl Pass {
         };
         // What changed while it was checked did not find it among those inside.
         if let (Some(_), Caller::Known(_), Some(token)) = (&self.watched, &caller, token)
-            && let Err(refusal) = self.gate.check(token, now_s)
+            && let Err(refusal) = self.authenticator.check(token, now_s)
         {
             self.forget();
             return Err(refusal);
@@ -145,14 +152,16 @@ impl Pass {
     /// Takes a newer token of the same owner; says until when it is good, in epoch seconds.
     pub(crate) fn renew(&mut self, token: &str, now_s: u64) -> Result<Option<u64>, Refusal> {
         let Caller::Known(known) = &self.caller else { return Ok(None) };
-        let Caller::Known(newer) = self.gate.caller(Some(token), now_s)? else { return Ok(None) };
+        let Caller::Known(newer) = self.authenticator.caller(Some(token), now_s)? else {
+            return Ok(None);
+        };
         if !newer.is_same(known) {
             let other = "the token belongs to another subject than the one that opened this socket";
             return Err(unauthorized("not_theirs", other));
         }
         self.forget();
         self.watched = Some(self.watch(Some((&newer, token))));
-        self.gate.check(token, now_s)?;
+        self.authenticator.check(token, now_s)?;
         let expires = newer.expires;
         self.caller = Caller::Known(newer);
         Ok(Some(expires))
@@ -160,7 +169,7 @@ impl Pass {
 
     /// By this token, by the certificate, or by both.
     fn watch(&self, token: Option<(&Credential, &str)>) -> (u64, oneshot::Receiver<Refusal>) {
-        let sockets = &self.gate.sockets;
+        let sockets = &self.authenticator.sockets;
         let number = sockets.next.fetch_add(1, Ordering::Relaxed);
         let (dismiss, dismissed) = oneshot::channel();
         let ends = [
@@ -179,7 +188,7 @@ impl Pass {
 
     fn forget(&mut self) {
         if let Some((number, _)) = self.watched.take() {
-            self.gate.sockets.inside.lock().remove(&number);
+            self.authenticator.sockets.inside.lock().remove(&number);
         }
     }
 
@@ -190,7 +199,7 @@ impl Pass {
             Poll::Ready(Ok(refusal)) => {
                 self.watched = None;
                 let role = self.role.map_or("", Role::as_str);
-                if let Some(log) = self.gate.dismissals.get() {
+                if let Some(log) = self.authenticator.dismissals.get() {
                     log.dismissed(&self.caller, self.address, role, &refusal);
                 }
                 Poll::Ready(refusal)
@@ -205,7 +214,7 @@ impl Pass {
     }
 }
 
-impl Drop for Pass {
+impl Drop for SocketAuth {
     fn drop(&mut self) {
         self.forget();
     }

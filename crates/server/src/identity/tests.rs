@@ -13,10 +13,10 @@ mod key_files;
 /// The time of all tests.
 const NOW: u64 = 1_790_000_000;
 
-/// Two keys in files, of which the gate knows the first.
+/// Two keys in files, of which the authenticator knows the first.
 struct Place {
     directory: TempDir,
-    gate: Arc<Gate>,
+    authenticator: Arc<Authenticator>,
 }
 
 impl Place {
@@ -27,8 +27,8 @@ impl Place {
             std::fs::write(directory.path().join(format!("{name}.key.pem")), private).unwrap();
             std::fs::write(directory.path().join(format!("{name}.pub.pem")), public).unwrap();
         }
-        let gate = Gate::new(rules(&[directory.path().join("one.pub.pem")]));
-        Place { directory, gate }
+        let authenticator = Authenticator::new(rules(&[directory.path().join("one.pub.pem")]));
+        Place { directory, authenticator }
     }
 
     fn key(&self, name: &str) -> PathBuf {
@@ -40,14 +40,14 @@ impl Place {
     }
 
     fn refusal(&self, token: &str) -> String {
-        let refusal = self.gate.caller(Some(token), NOW).unwrap_err();
+        let refusal = self.authenticator.caller(Some(token), NOW).unwrap_err();
         assert_eq!(refusal.code, Code::Unauthorized);
         refusal.detail
     }
 
     /// The word for what is wrong with it. The sentence says more, and nothing of the token.
     fn flaw(&self, token: &str) -> &'static str {
-        let refusal = self.gate.caller(Some(token), NOW).unwrap_err();
+        let refusal = self.authenticator.caller(Some(token), NOW).unwrap_err();
         assert_eq!(refusal.code, Code::Unauthorized);
         let said = refusal.detail.strip_prefix("the token is not good here: ");
         assert!(said.is_some_and(|said| said.len() > 10), "{}", refusal.detail);
@@ -117,24 +117,27 @@ fn forged(place: &Place, change: impl Fn(&mut Value, &mut Value)) -> String {
 #[test]
 fn a_good_token_says_who_somebody_is() {
     let place = Place::new();
-    let Caller::Known(known) = place.gate.caller(Some(&place.mint(session())), NOW).unwrap() else {
+    let Caller::Known(known) =
+        place.authenticator.caller(Some(&place.mint(session())), NOW).unwrap()
+    else {
         panic!("known");
     };
     assert_eq!((known.role, known.subject.as_str()), (Role::Session, "app-1"));
     assert_eq!(known.tenant, Some(TenantId::new("acme").unwrap()));
-    let Caller::Known(known) = place.gate.caller(Some(&place.mint(node())), NOW).unwrap() else {
+    let Caller::Known(known) = place.authenticator.caller(Some(&place.mint(node())), NOW).unwrap()
+    else {
         panic!("known");
     };
     assert_eq!((known.max_slots, known.tenants.as_ref().unwrap().len()), (Some(3), 1));
     // What a token says is what can be forged with the right key: the forger itself is not at fault.
-    assert!(place.gate.caller(Some(&forged(&place, |_, _| {})), NOW).is_ok());
+    assert!(place.authenticator.caller(Some(&forged(&place, |_, _| {})), NOW).is_ok());
 }
 
 #[test]
 fn without_a_token_nobody_is_let_in_and_without_keys_everybody() {
     let place = Place::new();
-    assert_eq!(place.gate.caller(None, NOW).unwrap_err().code, Code::Unauthorized);
-    let open = Gate::open(None);
+    assert_eq!(place.authenticator.caller(None, NOW).unwrap_err().code, Code::Unauthorized);
+    let open = Authenticator::open(None);
     assert!(open.is_open());
     assert!(matches!(open.caller(None, NOW), Ok(Caller::Anyone)));
     assert!(matches!(open.caller(Some("anything"), NOW), Ok(Caller::Anyone)));
@@ -215,7 +218,7 @@ fn a_token_of_another_key_or_none_is_refused() {
 fn a_token_is_good_from_its_first_second_to_its_last() {
     let place = Place::new();
     let token = place.mint(session());
-    let at = |now| place.gate.caller(Some(&token), now).map_err(|refusal| refusal.detail);
+    let at = |now| place.authenticator.caller(Some(&token), now).map_err(|refusal| refusal.detail);
     assert_eq!(at(NOW - 6).unwrap_err(), "the token is not good yet");
     assert!(at(NOW - 5).is_ok(), "clocks differ a little");
     assert!(at(NOW + 904).is_ok());
@@ -226,35 +229,41 @@ fn a_token_is_good_from_its_first_second_to_its_last() {
 fn a_revoked_token_is_refused_and_so_are_all_of_a_subject() {
     let place = Place::new();
     let (one, other) = (place.mint(session()), place.mint(session()));
-    assert!(place.gate.caller(Some(&one), NOW).is_ok());
+    assert!(place.authenticator.caller(Some(&one), NOW).is_ok());
     let jti = claims_of(&one).unwrap()["jti"].as_str().unwrap().to_owned();
-    place.gate.revoke(&[Name::new(format!("jti:{jti}")).unwrap()], NOW);
+    place.authenticator.revoke(&[Name::new(format!("jti:{jti}")).unwrap()], NOW);
     assert_eq!(place.refusal(&one), "the token is revoked");
-    assert!(place.gate.caller(Some(&other), NOW).is_ok());
-    place.gate.revoke(&[Name::new(format!("sub:session:app-1:{NOW}")).unwrap()], NOW);
+    assert!(place.authenticator.caller(Some(&other), NOW).is_ok());
+    place.authenticator.revoke(&[Name::new(format!("sub:session:app-1:{NOW}")).unwrap()], NOW);
     assert_eq!(place.refusal(&other), "the token is revoked");
     let later = place.mint(Wish { not_before_s: NOW + 1, ..session() });
-    assert!(place.gate.caller(Some(&later), NOW + 1).is_ok(), "a new one of theirs is good");
-    place.gate.revoke(&[Name::new(format!("sub:node:app-1:{NOW}")).unwrap()], NOW);
-    assert!(place.gate.caller(Some(&one), NOW).is_ok(), "another role's subject is another one");
+    assert!(
+        place.authenticator.caller(Some(&later), NOW + 1).is_ok(),
+        "a new one of theirs is good"
+    );
+    place.authenticator.revoke(&[Name::new(format!("sub:node:app-1:{NOW}")).unwrap()], NOW);
+    assert!(
+        place.authenticator.caller(Some(&one), NOW).is_ok(),
+        "another role's subject is another one"
+    );
     let nonsense = ["jti", "sub:root:a:1", "sub:node:a:x", "a:b:c:d:e"].map(Name::new);
-    place.gate.revoke(&nonsense.map(Result::unwrap), NOW);
-    assert!(place.gate.caller(Some(&one), NOW).is_ok());
+    place.authenticator.revoke(&nonsense.map(Result::unwrap), NOW);
+    assert!(place.authenticator.caller(Some(&one), NOW).is_ok());
 }
 
 #[test]
 fn a_token_that_begins_in_a_moment_does_not_survive_the_revocation_of_its_subject() {
     let place = Place::new();
     let ahead = place.mint(Wish { not_before_s: NOW + 5, ..session() });
-    assert!(place.gate.caller(Some(&ahead), NOW).is_ok(), "clocks differ a little");
-    let mark = place.gate.mark_of_subject(Role::Session, "app-1", NOW);
-    place.gate.revoke(&[Name::new(mark).unwrap()], NOW);
+    assert!(place.authenticator.caller(Some(&ahead), NOW).is_ok(), "clocks differ a little");
+    let mark = place.authenticator.mark_of_subject(Role::Session, "app-1", NOW);
+    place.authenticator.revoke(&[Name::new(mark).unwrap()], NOW);
     for later in [0, 5, 6, 800] {
-        let refusal = place.gate.caller(Some(&ahead), NOW + later).unwrap_err();
+        let refusal = place.authenticator.caller(Some(&ahead), NOW + later).unwrap_err();
         assert_eq!(refusal.detail, "the token is revoked", "{later} s later");
     }
     let newer = place.mint(Wish { not_before_s: NOW + 6, ..session() });
-    assert!(place.gate.caller(Some(&newer), NOW + 6).is_ok());
+    assert!(place.authenticator.caller(Some(&newer), NOW + 6).is_ok());
 }
 
 #[test]
@@ -262,24 +271,25 @@ fn keys_change_while_it_runs() {
     let place = Place::new();
     let (old, new) = (place.mint(session()), mint(&place.key("two"), session()).unwrap());
     let file = |name: &str| place.directory.path().join(format!("{name}.pub.pem"));
-    assert!(place.gate.caller(Some(&old), NOW).is_ok());
-    place.gate.replace(rules(&[file("one"), file("two")]), NOW);
+    assert!(place.authenticator.caller(Some(&old), NOW).is_ok());
+    place.authenticator.replace(rules(&[file("one"), file("two")]), NOW);
     assert!(
-        place.gate.caller(Some(&old), NOW).is_ok() && place.gate.caller(Some(&new), NOW).is_ok()
+        place.authenticator.caller(Some(&old), NOW).is_ok()
+            && place.authenticator.caller(Some(&new), NOW).is_ok()
     );
-    place.gate.replace(rules(&[file("two")]), NOW);
+    place.authenticator.replace(rules(&[file("two")]), NOW);
     assert_eq!(place.flaw(&old), "unknown_key");
-    assert!(place.gate.caller(Some(&new), NOW).is_ok());
+    assert!(place.authenticator.caller(Some(&new), NOW).is_ok());
 }
 
 #[test]
 fn what_was_being_checked_when_its_key_went_is_not_remembered() {
     let place = Place::new();
     let token = place.mint(session());
-    let before = place.gate.rules();
-    place.gate.replace(rules(&[place.directory.path().join("two.pub.pem")]), NOW);
+    let before = place.authenticator.rules();
+    place.authenticator.replace(rules(&[place.directory.path().join("two.pub.pem")]), NOW);
     // It began before the key was gone, and ends after it.
-    assert!(place.gate.check_by(&before, &token, NOW).is_ok());
+    assert!(place.authenticator.check_by(&before, &token, NOW).is_ok());
     assert_eq!(place.flaw(&token), "unknown_key");
 }
 
@@ -289,18 +299,18 @@ fn who_comes_in_while_the_key_goes_does_not_stay() {
         let place = Place::new();
         let token = place.mint(session());
         let other = rules(&[place.directory.path().join("two.pub.pem")]);
-        let mut pass = Pass::none(Arc::clone(&place.gate), [127, 0, 0, 1].into());
+        let mut auth = SocketAuth::none(Arc::clone(&place.authenticator), [127, 0, 0, 1].into());
         let begin = std::sync::Barrier::new(2);
         let shown = std::thread::scope(|scope| {
             scope.spawn(|| {
                 begin.wait();
-                place.gate.replace(other, NOW);
+                place.authenticator.replace(other, NOW);
             });
             begin.wait();
-            pass.show(Role::Session, Some(&token), NOW)
+            auth.show(Role::Session, Some(&token), NOW)
         });
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(shown.is_err() || pass.poll_dismissed(&mut cx).is_ready(), "it stays inside");
+        assert!(shown.is_err() || auth.poll_dismissed(&mut cx).is_ready(), "it stays inside");
     }
 }
 
@@ -308,9 +318,9 @@ fn who_comes_in_while_the_key_goes_does_not_stay() {
 async fn who_is_inside_leaves_when_the_token_ends() {
     let place = Place::new();
     let inside = |wish: Wish| {
-        let mut pass = Pass::none(Arc::clone(&place.gate), [127, 0, 0, 1].into());
-        pass.show(wish.role, Some(&place.mint(wish)), NOW).unwrap();
-        pass
+        let mut auth = SocketAuth::none(Arc::clone(&place.authenticator), [127, 0, 0, 1].into());
+        auth.show(wish.role, Some(&place.mint(wish)), NOW).unwrap();
+        auth
     };
     let mut short = inside(Wish { life_s: 10, ..session() });
     let mut renewed = inside(Wish { life_s: 10, ..session() });
@@ -324,20 +334,20 @@ async fn who_is_inside_leaves_when_the_token_ends() {
     ] {
         assert!(renewed.renew(&place.mint(other), NOW).is_err());
     }
-    place.gate.revoke(&[], NOW + 15);
+    place.authenticator.revoke(&[], NOW + 15);
     assert_eq!(short.dismissed().await.detail, "the token has expired");
-    place.gate.revoke(&[Name::new(format!("sub:node:node-1:{NOW}")).unwrap()], NOW + 15);
+    place.authenticator.revoke(&[Name::new(format!("sub:node:node-1:{NOW}")).unwrap()], NOW + 15);
     assert_eq!(node.dismissed().await.detail, "the token is revoked");
     let waits = std::time::Duration::from_millis(20);
     assert!(tokio::time::timeout(waits, renewed.dismissed()).await.is_err(), "it may stay");
     drop(renewed);
-    place.gate.replace(rules(&[place.directory.path().join("two.pub.pem")]), NOW);
+    place.authenticator.replace(rules(&[place.directory.path().join("two.pub.pem")]), NOW);
 }
 
 #[test]
 fn a_nodes_token_bounds_what_it_declares() {
     let place = Place::new();
-    let caller = place.gate.caller(Some(&place.mint(node())), NOW).unwrap();
+    let caller = place.authenticator.caller(Some(&place.mint(node())), NOW).unwrap();
     let declared = Declaration { max_slots: 256, ..Declaration::default() };
     let narrowed = caller.narrowed(declared.clone());
     assert_eq!(narrowed.max_slots, 3);
@@ -345,7 +355,7 @@ fn a_nodes_token_bounds_what_it_declares() {
     assert_eq!(caller.narrowed(Declaration { max_slots: 2, ..declared }).max_slots, 2);
     assert!(caller.is_node("node-1").is_ok());
     assert_eq!(caller.is_node("node-2").unwrap_err().code, Code::Forbidden);
-    let session = place.gate.caller(Some(&place.mint(session())), NOW).unwrap();
+    let session = place.authenticator.caller(Some(&place.mint(session())), NOW).unwrap();
     assert!(session.is_node("app-1").is_err());
 }
 
@@ -357,7 +367,7 @@ fn every_role_has_its_own_limit_of_life() {
     {
         let wish = |life_s| Wish { role, life_s, ..plain.clone() };
         let Caller::Known(known) =
-            place.gate.caller(Some(&place.mint(wish(limit_s))), NOW).unwrap()
+            place.authenticator.caller(Some(&place.mint(wish(limit_s))), NOW).unwrap()
         else {
             panic!("known");
         };
@@ -367,7 +377,7 @@ fn every_role_has_its_own_limit_of_life() {
         let said = format!("{limit_s} s, which is identity.{}_life_s", role.as_str());
         assert!(place.refusal(&longer).contains(&said), "{}", place.refusal(&longer));
     }
-    assert!(place.gate.revoked_for().as_secs() > 1_000_000, "the longest of all roles");
+    assert!(place.authenticator.revoked_for().as_secs() > 1_000_000, "the longest of all roles");
 }
 
 #[test]

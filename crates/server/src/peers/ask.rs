@@ -41,7 +41,7 @@ pub(crate) struct Ask {
 
 /// What an instance answered.
 pub(crate) struct Answered {
-    /// Which.
+    /// The instance that is asked.
     pub(crate) instance: String,
     /// Its answer; `None`: it has nothing of that kind. An error: it could not be asked.
     pub(crate) said: Result<Option<Bytes>, String>,

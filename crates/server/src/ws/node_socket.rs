@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::Visitor;
+use super::SocketPeer;
 use super::limits::{Offences, Rate};
 use super::outbound::{Close, End, Event, Wire};
 use super::socket::Socket;
@@ -46,12 +46,12 @@ const OUTBOX: usize = 1_024;
 const COPY_BELOW: usize = 4_096;
 
 /// A close ends the conversation.
-type Goes = Result<(), Close>;
+type Flow = Result<(), Close>;
 
 /// Speaks with a node until one of the two has had enough.
-pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, visitor: Visitor) {
+pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, socket_peer: SocketPeer) {
     let mut ending = peer.ending.clone();
-    let mut node = NodeSocket::new(socket, engine, peer, visitor);
+    let mut node = NodeSocket::new(socket, engine, peer, socket_peer);
     let ended = async move {
         // An accept loop that is gone has ended too.
         let _ = ending.wait_for(|ended| *ended).await;
@@ -68,7 +68,7 @@ pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, visitor: V
 struct NodeSocket {
     engine: Engine,
     limits: Arc<Limits>,
-    visitor: Visitor,
+    socket_peer: SocketPeer,
     wire: Wire,
     /// What the engine wants to be sent.
     messages: mpsc::Receiver<ToNode>,
@@ -114,7 +114,7 @@ impl Drop for Present {
 }
 
 impl NodeSocket {
-    fn new(socket: Socket, engine: Engine, peer: Peer, visitor: Visitor) -> Self {
+    fn new(socket: Socket, engine: Engine, peer: Peer, socket_peer: SocketPeer) -> Self {
         let now = Instant::now();
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let patience = Duration::from_millis(engine.settings().timing.send_ms);
@@ -122,7 +122,7 @@ impl NodeSocket {
         NodeSocket {
             rate: Rate::per_second(limits.node_messages_per_s, now),
             limits,
-            visitor,
+            socket_peer,
             wire: Wire::new(socket, engine.clone(), peer, patience),
             messages,
             present: Present { nodes: Arc::clone(&engine.nodes), connection: None },
@@ -146,10 +146,10 @@ impl NodeSocket {
             let event = tokio::select! {
                 biased;
                 event = self.wire.event(&mut self.messages) => event,
-                () = &mut ended => return End::Say(self.going_away()),
-                refusal = self.visitor.pass.dismissed() => {
+                () = &mut ended => return End::Close(self.going_away()),
+                refusal = self.socket_peer.auth.dismissed() => {
                     self.refuse(&refusal);
-                    return End::Say(Close::new(close::POLICY, refusal.detail));
+                    return End::Close(Close::new(close::POLICY, refusal.detail));
                 }
             };
             let goes = match event {
@@ -169,19 +169,19 @@ impl NodeSocket {
                 Event::Ended(end) => return end,
             };
             if let Err(close) = goes {
-                return End::Say(close);
+                return End::Close(close);
             }
         }
     }
 
     /// Something came, whatever it is.
-    fn hear(&mut self, now: Instant) -> Goes {
+    fn hear(&mut self, now: Instant) -> Flow {
         self.alive_at = now;
         self.count(now, 1)
     }
 
     /// So many messages count, or frames as if they were.
-    fn count(&mut self, now: Instant, messages: u32) -> Goes {
+    fn count(&mut self, now: Instant, messages: u32) -> Flow {
         if self.rate.take(now, messages) {
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl NodeSocket {
         Err(Close::new(close::POLICY, detail))
     }
 
-    async fn on_text(&mut self, text: Utf8Bytes) -> Goes {
+    async fn on_text(&mut self, text: Utf8Bytes) -> Flow {
         let now = Instant::now();
         self.hear(now)?;
         let whole = || match text.len() {
@@ -228,7 +228,7 @@ impl NodeSocket {
         }
     }
 
-    fn on_outgoing(&mut self, message: Option<ToNode>) -> Goes {
+    fn on_outgoing(&mut self, message: Option<ToNode>) -> Flow {
         let message = match message {
             Some(ToNode::Superseded) | None => return Err(superseded()),
             Some(ToNode::Blocked) => {
@@ -264,7 +264,7 @@ impl NodeSocket {
         self.opened_at + Duration::from_millis(self.limits.handshake_timeout_ms)
     }
 
-    fn on_due(&mut self, now: Instant) -> Goes {
+    fn on_due(&mut self, now: Instant) -> Flow {
         let registered = self.present.connection.is_some();
         let register_by = self.register_by();
         if !registered && register_by <= now {
@@ -287,7 +287,7 @@ impl NodeSocket {
     }
 
     /// Answers something that cannot be; a node that keeps on is shown the door.
-    fn offence(&mut self, refusal: Refusal) -> Goes {
+    fn offence(&mut self, refusal: Refusal) -> Flow {
         self.refuse(&refusal);
         match self.offences.note(Instant::now()) {
             false => Ok(()),

@@ -85,20 +85,20 @@ pub(super) enum Event<M> {
     Ended(End),
 }
 
-/// How a connection ends.
+/// Why a connection ends.
 #[derive(Debug)]
 pub(super) enum End {
-    /// We say goodbye.
-    Say(Close),
-    /// The peer said goodbye and is owed an answer.
+    /// We close it.
+    Close(Close),
+    /// The peer closed it, and gets a close frame back.
     Answer,
     /// It takes nothing that is sent to it.
     Stuck,
-    /// There is nobody to say anything to.
+    /// The connection is gone.
     Lost(&'static str),
 }
 
-/// A goodbye.
+/// A close frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Close {
     pub code: u16,
@@ -109,7 +109,7 @@ impl End {
     /// Why, for people.
     pub(super) fn why(&self) -> &str {
         match self {
-            End::Say(close) => &close.reason,
+            End::Close(close) => &close.reason,
             End::Answer => "the peer closed it",
             End::Stuck => "it takes nothing that is sent",
             End::Lost(why) => why,
@@ -213,7 +213,7 @@ impl Wire {
                 self.unflushed = true;
                 false
             }
-            End::Say(Close { code, reason }) => {
+            End::Close(Close { code, reason }) => {
                 let frame = CloseFrame { code: code.into(), reason: reason.into() };
                 self.line.push_back(Message::Close(Some(frame)));
                 true
@@ -384,7 +384,7 @@ impl Wire {
             }
         };
         self.engine.metrics().limited(limit);
-        End::Say(close)
+        End::Close(close)
     }
 
     /// When the write under way has made no progress for too long.
@@ -410,22 +410,24 @@ fn size(message: &Message) -> usize {
 /// What is said to a peer whose bytes are no WebSocket.
 fn end_of(error: &Error) -> End {
     match error {
-        Error::Capacity(_) => End::Say(Close::new(close::TOO_LARGE, "the message is too large")),
-        Error::Io(error) if error.kind() == std::io::ErrorKind::FileTooLarge => End::Say(
+        Error::Capacity(_) => End::Close(Close::new(close::TOO_LARGE, "the message is too large")),
+        Error::Io(error) if error.kind() == std::io::ErrorKind::FileTooLarge => End::Close(
             Close::new(close::TOO_LARGE, "too many bytes before session_init or registration"),
         ),
         Error::Io(error) => match error.get_ref().and_then(|why| why.downcast_ref()) {
             Some(Refused::TooLarge) => {
-                End::Say(Close::new(close::TOO_LARGE, "the message is too large"))
+                End::Close(Close::new(close::TOO_LARGE, "the message is too large"))
             }
-            Some(Refused::WrongFrame) => End::Say(Close::new(1002, "not a valid WebSocket frame")),
+            Some(Refused::WrongFrame) => {
+                End::Close(Close::new(1002, "not a valid WebSocket frame"))
+            }
             None => End::Lost("the connection broke"),
         },
-        Error::Utf8(_) => End::Say(Close::new(1007, "the text is not UTF-8")),
+        Error::Utf8(_) => End::Close(Close::new(1007, "the text is not UTF-8")),
         Error::Protocol(error::ProtocolError::ResetWithoutClosingHandshake) => {
             End::Lost("it hung up without a close")
         }
-        Error::Protocol(_) => End::Say(Close::new(1002, "not a valid WebSocket frame")),
+        Error::Protocol(_) => End::Close(Close::new(1002, "not a valid WebSocket frame")),
         _ => End::Lost("the connection broke"),
     }
 }

@@ -24,7 +24,7 @@ use lingua_protocol::close;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::Visitor;
+use super::SocketPeer;
 use super::limits::{Offences, Rate};
 use super::outbound::{Close, End, Event, Wire};
 use super::socket::Socket;
@@ -51,9 +51,9 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const MAX_UNSENT: usize = 8 << 20;
 
 /// Speaks with a client until its session has taken the connection over.
-pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, visitor: Visitor) {
+pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, socket_peer: SocketPeer) {
     let address = peer.address;
-    let mut connection = SessionConnection::new(socket, engine.clone(), peer, visitor);
+    let mut connection = SessionConnection::new(socket, engine.clone(), peer, socket_peer);
     let init = match connection.handshake(address).await {
         Ok(init) => init,
         Err(reason) => return Box::new(connection).close(reason).await,
@@ -81,7 +81,7 @@ pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, visitor: V
 /// The connection of one client.
 struct SessionConnection {
     engine: Engine,
-    visitor: Visitor,
+    socket_peer: SocketPeer,
     /// For the session to be opened.
     handshake: Duration,
     /// A connection without a message or pong for so long is dead.
@@ -110,11 +110,11 @@ struct SessionConnection {
 }
 
 impl SessionConnection {
-    fn new(socket: Socket, engine: Engine, peer: Peer, visitor: Visitor) -> Self {
+    fn new(socket: Socket, engine: Engine, peer: Peer, socket_peer: SocketPeer) -> Self {
         let now = Instant::now();
         let limits = Arc::clone(&peer.limits);
         SessionConnection {
-            visitor,
+            socket_peer,
             silence: Duration::from_millis(limits.silence_ms),
             handshake: Duration::from_millis(limits.handshake_timeout_ms),
             sessions_per_subject: limits.sessions_per_subject,
@@ -300,7 +300,7 @@ impl ClientConnection for SessionConnection {
         commands: &mut CommandReceiver,
     ) -> Poll<ConnectionEvent> {
         loop {
-            if let Poll::Ready(refusal) = self.visitor.pass.poll_dismissed(cx) {
+            if let Poll::Ready(refusal) = self.socket_peer.auth.poll_dismissed(cx) {
                 self.send(ToClient::Error { refusal: &refusal, details: &[] });
                 self.ending.get_or_insert(CloseReason::new(close::POLICY, refusal.detail));
             }
@@ -381,7 +381,7 @@ impl ClientConnection for SessionConnection {
 
     fn close(self: Box<Self>, reason: CloseReason) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let end = match reason.code {
-            Some(code) => End::Say(Close::new(code, reason.text)),
+            Some(code) => End::Close(Close::new(code, reason.text)),
             None if reason.text == ANSWER => End::Answer,
             None => End::Lost("the connection ended"),
         };
@@ -394,7 +394,7 @@ const ANSWER: &str = "the client closed it";
 
 fn close_reason(end: End) -> CloseReason {
     match end {
-        End::Say(close) => CloseReason::new(close.code, close.reason),
+        End::Close(close) => CloseReason::new(close.code, close.reason),
         End::Answer => CloseReason::lost(ANSWER),
         End::Stuck => {
             CloseReason::new(close::TRY_AGAIN, "the client does not read what is sent to it")

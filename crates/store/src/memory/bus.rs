@@ -16,8 +16,8 @@ use super::expiring::{Expiring, Map};
 use super::fork::copied;
 use super::{MemoryStore, waiting};
 use crate::bus::{
-    Delivery, EntryId, Envelope, INBOX_CAPACITY, Inboxes, Inherit, MAX_ENVELOPE_BYTES, Posting,
-    RECEIVE_BATCH,
+    Delivery, EntryId, Envelope, INBOX_CAPACITY, Inboxes, MAX_ENVELOPE_BYTES, Posting,
+    RECEIVE_BATCH, TakeOver,
 };
 use crate::error::{Error, Result, checked_ms};
 use crate::instance::Instance;
@@ -55,7 +55,7 @@ struct Inbox {
     read: u64,
     /// Envelopes that were put here, each for its time.
     seen: Expiring<u128, ()>,
-    heir: Option<(Instance, Moment)>,
+    successor: Option<(Instance, Moment)>,
 }
 
 #[derive(Clone)]
@@ -110,18 +110,18 @@ impl State {
         Posting::Posted
     }
 
-    fn inherit(
+    fn take_over(
         &mut self,
         now: Moment,
         dead: &Instance,
-        heir: &Instance,
+        successor: &Instance,
         until: Moment,
     ) -> Option<Vec<(u64, Letter)>> {
         let Some(inbox) = self.inboxes.get_mut(dead) else { return Some(Vec::new()) };
-        if inbox.heir.as_ref().is_some_and(|(other, held)| other != heir && *held > now) {
+        if inbox.successor.as_ref().is_some_and(|(other, held)| other != successor && *held > now) {
             return None;
         }
-        inbox.heir = Some((heir.clone(), until));
+        inbox.successor = Some((successor.clone(), until));
         let (left, _) = inbox.pick(now, 0);
         if left.is_empty() {
             self.inboxes.remove(dead);
@@ -229,16 +229,21 @@ impl Inboxes for MemoryStore {
         Ok(state.inboxes.keys().filter(dead).cloned().collect())
     }
 
-    async fn inherit(&self, dead: &Instance, heir: &Instance, ttl: Duration) -> Result<Inherit> {
+    async fn take_over(
+        &self,
+        dead: &Instance,
+        successor: &Instance,
+        ttl: Duration,
+    ) -> Result<TakeOver> {
         checked_ms(ttl)?;
         let now = self.clock.now();
         let mut state = self.bus.state.lock();
         if state.presence(now, dead).is_some() {
-            return Ok(Inherit::Alive);
+            return Ok(TakeOver::Alive);
         }
-        let left = state.inherit(now, dead, heir, now + ttl);
+        let left = state.take_over(now, dead, successor, now + ttl);
         drop(state);
-        Ok(left.map_or(Inherit::Held, |left| Inherit::Entries(deliver(now, left))))
+        Ok(left.map_or(TakeOver::Held, |left| TakeOver::Entries(deliver(now, left))))
     }
 }
 

@@ -165,8 +165,8 @@ async fn lapsed_names_of_instances_make_room() {
         let me = instance(&format!("i{n}"));
         assert_eq!(store.announce(&me, "here", SECOND).await.unwrap(), Announce::Announced);
         clock.advance(SECOND);
-        let heir = instance("heir");
-        store.inherit(&me, &heir, SECOND).await.unwrap();
+        let successor = instance("successor");
+        store.take_over(&me, &successor, SECOND).await.unwrap();
     }
     assert_eq!(store.bus.sizes(), (1, 0), "the last presence until the next announcement");
 }

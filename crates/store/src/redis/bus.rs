@@ -15,11 +15,11 @@ use super::connection::Link;
 use super::keys;
 use super::nodes::MAX_WAIT;
 use super::presence::{instance_ids, members, parse_boot, peer};
-use super::scripts::{BUS_INHERIT, BUS_SEND};
+use super::scripts::{BUS_SEND, BUS_TAKE_OVER};
 use super::wire::Wire;
 use crate::bus::{
-    Delivery, EntryId, Envelope, INBOX_CAPACITY, Inboxes, Inherit, MAX_ENVELOPE_BYTES, Posting,
-    RECEIVE_BATCH,
+    Delivery, EntryId, Envelope, INBOX_CAPACITY, Inboxes, MAX_ENVELOPE_BYTES, Posting,
+    RECEIVE_BATCH, TakeOver,
 };
 use crate::error::{Error, Result, checked_ms};
 use crate::instance::Instance;
@@ -150,27 +150,32 @@ impl Inboxes for RedisBus {
         Ok(orphans)
     }
 
-    async fn inherit(&self, dead: &Instance, heir: &Instance, ttl: Duration) -> Result<Inherit> {
+    async fn take_over(
+        &self,
+        dead: &Instance,
+        successor: &Instance,
+        ttl: Duration,
+    ) -> Result<TakeOver> {
         let keys = [
             keys::presence(&dead.id),
             keys::inbox(dead),
             keys::seen(dead),
-            keys::heir(dead),
+            keys::inbox_successor(dead),
             keys::boots(&dead.id),
         ];
         loop {
             let call = self
                 .link
-                .call(&BUS_INHERIT, keys.clone())?
+                .call(&BUS_TAKE_OVER, keys.clone())?
                 .arg(format!("{:016x}", dead.boot))
-                .show(heir)
+                .show(successor)
                 .arg(checked_ms(ttl)?)
                 .arg(RECEIVE_BATCH);
             let asked = Instant::now();
             let mut reply = call.run().await?;
             let (now, list) = match reply.word() {
-                "alive" => return Ok(Inherit::Alive),
-                "held" => return Ok(Inherit::Held),
+                "alive" => return Ok(TakeOver::Alive),
+                "held" => return Ok(TakeOver::Held),
                 "entries" => (reply.moment()?, reply.value()?),
                 _ => return Err(reply.unexpected()),
             };
@@ -180,7 +185,7 @@ impl Inboxes for RedisBus {
             let live = self.still_live(dead, range.ids, Asked { at: asked, now }).await?;
             // A batch of nothing but envelopes whose time is over is followed by the next.
             if found == 0 || !live.is_empty() {
-                return Ok(Inherit::Entries(live));
+                return Ok(TakeOver::Entries(live));
             }
         }
     }

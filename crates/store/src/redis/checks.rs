@@ -26,14 +26,15 @@ impl OpenError {
 }
 
 /// Checks every primary's version, role and eviction policy, and the store's schema. Gives the
-/// reign of the one server there is, or nothing for a Cluster.
+/// generation of the one server there is, or nothing for a Cluster.
 pub(crate) async fn check(mut wire: Wire, target: &Target) -> Result<String, OpenError> {
     let failed = |e: RedisError| OpenError::from_connecting(target, &e);
-    let mut reign = String::new();
+    let mut generation = String::new();
     for info in wire.query_primaries(redis::cmd("INFO")).await.map_err(failed)? {
         let info = text("INFO", info).unwrap_or_default();
         check_server(&info, target)?;
-        reign = info.lines().find(|line| line.starts_with("master_replid:")).unwrap_or("").into();
+        generation =
+            info.lines().find(|line| line.starts_with("master_replid:")).unwrap_or("").into();
     }
     let mut write = redis::cmd("SET");
     write.arg(keys::schema()).arg(SCHEMA).arg("NX");
@@ -46,7 +47,7 @@ pub(crate) async fn check(mut wire: Wire, target: &Target) -> Result<String, Ope
     if major(&found) != major(SCHEMA) {
         return Err(OpenError::Schema { store: target.to_string(), found });
     }
-    Ok(if target.topology == Topology::Cluster { String::new() } else { reign })
+    Ok(if target.topology == Topology::Cluster { String::new() } else { generation })
 }
 
 fn check_server(info: &str, target: &Target) -> Result<(), OpenError> {

@@ -158,11 +158,11 @@ impl Call<'_> {
         self.arg(if flag { "1" } else { "0" })
     }
 
-    /// The reign of the very connection that the call goes out on, with `word`: a grant by the word
+    /// The generation of the very connection that the call goes out on, with `word`: a grant by the word
     /// of a server that is gone must not be carried out by its successor.
     pub(crate) fn reign_and(self, word: impl fmt::Display) -> Self {
-        let reign = Arc::clone(&self.wire.reign);
-        self.show(format_args!("{reign} {word} "))
+        let generation = Arc::clone(&self.wire.generation);
+        self.show(format_args!("{generation} {word} "))
     }
 
     pub(crate) async fn run(mut self) -> Result<Reply> {

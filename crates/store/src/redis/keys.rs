@@ -113,7 +113,7 @@ pub(crate) fn seen(instance: &Instance) -> String {
     format!("{PREFIX}{{i:{}}}:seen:{:016x}", instance.id, instance.boot)
 }
 
-pub(crate) fn heir(instance: &Instance) -> String {
+pub(crate) fn inbox_successor(instance: &Instance) -> String {
     format!("{PREFIX}{{i:{}}}:heir:{:016x}", instance.id, instance.boot)
 }
 

@@ -33,7 +33,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    BUS_INHERIT = "bus_inherit";
+    BUS_TAKE_OVER = "bus_take_over";
     BUS_SEND = "bus_send";
     DEADLINE_DUE = "deadline_due";
     DEADLINE_WATCH = "deadline_watch";

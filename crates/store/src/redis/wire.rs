@@ -26,7 +26,7 @@ pub(crate) struct Wire {
     kind: Kind,
     /// The replication id of the server at the other end, as it writes it; every ping compares it.
     /// A Cluster has many servers and so none.
-    pub(crate) reign: Arc<str>,
+    pub(crate) generation: Arc<str>,
 }
 
 #[derive(Clone)]
@@ -81,6 +81,9 @@ pub(crate) async fn connect(
     options: &Options,
     response_timeout: Duration,
 ) -> std::result::Result<Connected, OpenError> {
+    if target.tls {
+        name_crypto_provider();
+    }
     let unreachable = |why: String| OpenError::Unreachable { store: target.to_string(), why };
     let broken = |e: RedisError| OpenError::from_connecting(target, &e);
     match &target.topology {
@@ -98,7 +101,7 @@ pub(crate) async fn connect(
             let connecting = timeout(options.connect_timeout * 2, client.get_async_connection());
             let wire =
                 connecting.await.map_err(|_| unreachable("it does not answer".to_owned()))?;
-            let wire = Wire { kind: Kind::Cluster(wire.map_err(broken)?), reign: "".into() };
+            let wire = Wire { kind: Kind::Cluster(wire.map_err(broken)?), generation: "".into() };
             Ok(Connected { wire, primary: None })
         }
         Topology::Standalone => {
@@ -117,6 +120,12 @@ pub(crate) async fn connect(
     }
 }
 
+/// The redis crate asks for the provider of the process; without one it would guess by the features of rustls. The first that is
+/// named stays.
+fn name_crypto_provider() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 async fn connect_single(
     url: &str,
     options: &Options,
@@ -129,7 +138,7 @@ async fn connect_single(
         .set_concurrency_limit(options.max_in_flight);
     let client = Client::open(url)?;
     let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
-    Ok(Wire { kind: Kind::Single(connection), reign: "".into() })
+    Ok(Wire { kind: Kind::Single(connection), generation: "".into() })
 }
 
 /// The address of the primary by the first Sentinel that knows it.
@@ -160,8 +169,8 @@ pub(crate) async fn connect_checked(
     options: &Options,
 ) -> std::result::Result<Connected, OpenError> {
     let mut connected = connect(target, options, options.response_timeout).await?;
-    let reign = checks::check(connected.wire.clone(), target).await?;
-    connected.wire.reign = reign.into();
+    let generation = checks::check(connected.wire.clone(), target).await?;
+    connected.wire.generation = generation.into();
     Ok(connected)
 }
 
@@ -172,7 +181,7 @@ pub(crate) enum Silence {
 }
 
 /// Asks for a write's worth of health: a replica answers too, but is no store, and a server that
-/// began a new reign is another one to us although the connection stood.
+/// began a new generation is another one to us although the connection stood.
 pub(crate) async fn ping(mut wire: Wire, patience: Duration) -> std::result::Result<(), Silence> {
     let probes = async {
         match &mut wire.kind {
@@ -194,8 +203,8 @@ pub(crate) async fn ping(mut wire: Wire, patience: Duration) -> std::result::Res
             info if !info.contains("role:master") => {
                 Err(Silence::Broken("the server is a replica now".to_owned()))
             }
-            info if !info.contains(&*wire.reign) => {
-                Err(Silence::Broken("the server began a new reign".to_owned()))
+            info if !info.contains(&*wire.generation) => {
+                Err(Silence::Broken("the server began a new generation".to_owned()))
             }
             _ => Ok(()),
         },

@@ -200,14 +200,15 @@ async fn a_grant_lost_at_a_failover_is_not_given_to_another_job() -> Outcome {
     Ok(())
 }
 
-/// Flaw 65: the test above bites. The loss is real, and only the mark of the server's reign keeps
+/// Flaw 65: the test above bites. The loss is real, and only the mark of the server's generation keeps
 /// the slot from being given twice.
 #[tokio::test]
 async fn without_the_mark_of_a_reign_the_lost_grant_would_be_given_twice() -> Outcome {
     let LostGrant { store, node, runs, promoted, _switch } = LostGrant::happens().await?;
-    let reign = promoted.info("replication", "master_replid").await?.expect("every server has one");
-    let reign = format!("master_replid:{reign}");
-    promoted.command(&["HSET", &node.record_key(), "reign", &reign]).await?.into_result()?;
+    let generation =
+        promoted.info("replication", "master_replid").await?.expect("every server has one");
+    let generation = format!("master_replid:{generation}");
+    promoted.command(&["HSET", &node.record_key(), "reign", &generation]).await?.into_result()?;
     node.reserve(&store, token()).await?;
     let renewed = store.slots.renew(&node.id, runs, LONG).await?;
     assert_eq!(renewed, None, "two jobs on one slot, and the store does not know of the first");

@@ -15,7 +15,7 @@ use lingua_core::job::JobState;
 use lingua_core::slots::Commit;
 use lingua_core::{ModelId, RequestId, TurnId};
 use lingua_lab::{RedisCluster, RedisConfig, RedisServer, SentinelGroup};
-use lingua_store::bus::{Envelope, Inherit, Posting};
+use lingua_store::bus::{Envelope, Posting, TakeOver};
 use lingua_store::jobs::{Assign, Assignment, Create, EndedBy, Ending, Finish, NewJob};
 use lingua_store::leaders::{Lead, Task};
 use lingua_store::nodes::{BeatReply, Fenced, NODE_SHARDS};

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use lingua_tidy::{
     Exceptions, Tree, Violation, assertions, backends, cycles, dependencies, documents, exceptions,
-    lab, layers, length, ranking,
+    lab, layers, length, ranking, wording,
 };
 
 /// The names of all checks.
-const CHECKS: [&str; 10] = [
+const CHECKS: [&str; 12] = [
     length::FILES,
     length::FUNCTIONS,
     cycles::CHECK,
@@ -20,6 +20,8 @@ const CHECKS: [&str; 10] = [
     documents::CHECK,
     dependencies::CHECK,
     ranking::CHECK,
+    wording::COMMENTS,
+    wording::NAMES,
 ];
 
 fn root() -> PathBuf {
@@ -103,6 +105,16 @@ fn a_ranking_rule_is_one_file_one_match_arm_and_one_option() {
     let rules = ranking::rules(&tree);
     assert!(["load", "region", "cheapest"].iter().all(|rule| rules.contains(*rule)), "{rules:?}");
     assert_tidy(ranking::CHECK, ranking::check(&tree));
+}
+
+#[test]
+fn comments_say_something() {
+    assert_tidy(wording::COMMENTS, wording::comments(&tree()));
+}
+
+#[test]
+fn names_that_were_given_up_stay_away() {
+    assert_tidy(wording::NAMES, wording::names(&tree()));
 }
 
 #[test]

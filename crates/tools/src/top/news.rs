@@ -19,7 +19,7 @@ pub(crate) enum News {
     Sessions(Result<Sessions, String>),
     /// The scheduler does not answer, and is asked again after so long.
     Away {
-        /// Why.
+        /// The reason, for people.
         why: String,
         /// The pause.
         again_ms: u64,

@@ -68,7 +68,7 @@ pub(crate) enum Link {
     Live,
     /// It is not.
     Away {
-        /// Why.
+        /// The reason, for people.
         why: String,
         /// When it is tried again.
         again_at_ms: u64,

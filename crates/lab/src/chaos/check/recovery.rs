@@ -93,7 +93,7 @@ impl fmt::Display for Times {
 /// What was measured after all kills of schedulers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Kills.
+    /// How often a process was killed.
     pub kills: usize,
     /// Kills with no other fault near.
     pub alone: usize,

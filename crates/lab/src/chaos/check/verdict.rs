@@ -12,7 +12,7 @@ const MAX_TEXTS: usize = 40;
 /// What is promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promise {
-    /// I1.
+    /// Guarantee I1.
     Capacity,
     /// I3 and I5: with all its words and no others.
     Whole,
@@ -20,13 +20,13 @@ pub enum Promise {
     OneEnding,
     /// I5: in order, and nothing after an ending.
     Order,
-    /// I6.
+    /// Guarantee I6.
     Fencing,
-    /// I9.
+    /// Guarantee I9.
     SingleOwner,
     /// The kill of a scheduler alone costs no utterance.
     Resumed,
-    /// I16.
+    /// Guarantee I16.
     Drain,
     /// A scheduler runs until it is asked to end.
     Alive,

@@ -67,7 +67,7 @@ pub enum Wire {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// Both.
+    /// Both directions.
     Both,
     /// What goes to the server.
     ToServer,

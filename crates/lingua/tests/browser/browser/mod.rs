@@ -11,20 +11,41 @@ use base64::Engine as _;
 use lingua_lab::HttpClient;
 use serde_json::{Value, json};
 
-/// How long a test waits for the page to be as it is to be.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a test waits for the page to be as it is to be. It is spent only by a test that fails, and a machine with other
+/// work may take long for a page.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Starts of a browser. Chromium gives up on itself on a machine that is busy enough.
+const STARTS: u32 = 4;
+
+/// What a driver says of an element that the page drew anew, moved or covered between being found and being used.
+const MOVED: [&str; 4] = [
+    "stale element reference",
+    "element click intercepted",
+    "element not interactable",
+    "no such element",
+];
 
 /// Two browsers at once are too many for a small machine.
 static ONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// A window of its own, with nothing remembered.
 pub struct Browser {
+    started: Started,
+    phone: bool,
+    _turn: tokio::sync::MutexGuard<'static, ()>,
+}
+
+/// A driver and its browser; both end with this.
+struct Started {
     driver: Child,
     address: SocketAddr,
     client: HttpClient,
+    /// Empty as long as there is no browser.
     session: String,
-    phone: bool,
-    _turn: tokio::sync::MutexGuard<'static, ()>,
 }
 
 impl Browser {
@@ -36,8 +57,6 @@ impl Browser {
     /// The same with these switches of Chromium.
     pub async fn open_with(width: u32, height: u32, more: &[String]) -> Self {
         let turn = ONE.lock().await;
-        let (driver, address) = tokio::task::spawn_blocking(start_driver).await.unwrap();
-        let client = HttpClient::new(format!("http://{address}")).limit(Duration::from_secs(60));
         let mut args = vec![
             "--headless=new".to_owned(),
             "--no-sandbox".to_owned(),
@@ -63,15 +82,30 @@ impl Browser {
             "goog:chromeOptions": chrome,
             "goog:loggingPrefs": { "browser": "ALL" },
         }}});
-        let made = client.post("/session", &wanted).await.unwrap().ok().unwrap();
-        let session = made["value"]["sessionId"].as_str().unwrap().to_owned();
-        Browser { driver, address, client, session, phone: width < 600, _turn: turn }
+        for _ in 1..STARTS {
+            match start(&wanted).await {
+                Ok(started) => return started.browser(width < 600, turn),
+                Err(why) => eprintln!("once more, for the browser did not start: {why}"),
+            }
+        }
+        start(&wanted).await.unwrap().browser(width < 600, turn)
     }
 
     async fn tell(&self, what: &str, body: Value) -> Value {
-        let path = format!("/session/{}/{what}", self.session);
-        let reply = self.client.post(&path, &body).await.unwrap();
-        reply.ok().unwrap()["value"].clone()
+        self.try_to(what, body).await.unwrap_or_else(|error| panic!("{what}: {error}"))
+    }
+
+    /// The value, or what the driver says against it.
+    async fn try_to(&self, what: &str, body: Value) -> Result<Value, String> {
+        let path = format!("/session/{}/{what}", self.started.session);
+        let reply = self.started.client.post(&path, &body).await.unwrap();
+        let value = value_of(&reply.body);
+        match value["error"].as_str() {
+            Some(error) if reply.status >= 400 => {
+                Err(format!("{error}: {}", value["message"].as_str().unwrap_or_default()))
+            }
+            _ => Ok(value),
+        }
     }
 
     pub async fn go(&self, url: &str) {
@@ -87,20 +121,24 @@ impl Browser {
         self.tell("execute/sync", json!({ "script": body, "args": [] })).await
     }
 
-    /// Waits until the page says so.
+    /// Waits until the page says so. A script that fails is a page that is not there yet, or just going away.
     pub async fn until(&self, what: &str, body: &str) -> Value {
         let end = tokio::time::Instant::now() + PATIENCE;
         loop {
-            let found = self.run(body).await;
-            if !matches!(found, Value::Null | Value::Bool(false)) {
-                return found;
+            let found = self.try_to("execute/sync", json!({ "script": body, "args": [] })).await;
+            match &found {
+                Ok(Value::Null | Value::Bool(false)) => {}
+                Ok(found) => return found.clone(),
+                Err(error) if error.starts_with("javascript error") => {}
+                Err(error) if error.contains("navigation") => {}
+                Err(error) => panic!("{what}: {error}"),
             }
             if tokio::time::Instant::now() > end {
                 self.picture("failed").await;
                 let shown = self.run("return document.body.innerText").await;
-                panic!("never: {what}\n{}", shown.as_str().unwrap_or_default());
+                panic!("never: {what}, {found:?}\n{}", shown.as_str().unwrap_or_default());
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(PAUSE).await;
         }
     }
 
@@ -114,14 +152,46 @@ impl Browser {
         let present = format!("return !!document.querySelector({selector:?})");
         self.until(selector, &present).await;
         let using = json!({ "using": "css selector", "value": selector });
-        let found = self.tell("element", using).await;
-        found.as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned()
+        loop {
+            // The page may take it away in between, and put another in its place.
+            match self.try_to("element", using.clone()).await {
+                Ok(found) => {
+                    return found
+                        .as_object()
+                        .unwrap()
+                        .values()
+                        .next()
+                        .unwrap()
+                        .as_str()
+                        .unwrap()
+                        .to_owned();
+                }
+                Err(error) if is_moved(&error) => {
+                    self.until(selector, &present).await;
+                }
+                Err(error) => panic!("{selector}: {error}"),
+            }
+        }
+    }
+
+    /// Does this with an element, and again if the page draws it anew meanwhile.
+    async fn use_element(&self, selector: &str, what: &str, body: Value) {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let element = self.element(selector).await;
+            match self.try_to(&format!("element/{element}/{what}"), body.clone()).await {
+                Ok(_) => return,
+                Err(error) if is_moved(&error) && tokio::time::Instant::now() < end => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Err(error) => panic!("{what} {selector}: {error}"),
+            }
+        }
     }
 
     /// A click as a person's: it must be seen and in nobody's way.
     pub async fn click(&self, selector: &str) {
-        let element = self.element(selector).await;
-        self.tell(&format!("element/{element}/click"), json!({})).await;
+        self.use_element(selector, "click", json!({})).await;
     }
 
     /// Holds a button down for so long: on a phone with a finger, else with a mouse.
@@ -153,9 +223,8 @@ impl Browser {
 
     /// Writes into a field.
     pub async fn write(&self, selector: &str, text: &str) {
-        let element = self.element(selector).await;
-        self.tell(&format!("element/{element}/clear"), json!({})).await;
-        self.tell(&format!("element/{element}/value"), json!({ "text": text })).await;
+        self.use_element(selector, "clear", json!({})).await;
+        self.use_element(selector, "value", json!({ "text": text })).await;
     }
 
     /// Presses a key for whatever has the focus.
@@ -180,21 +249,29 @@ impl Browser {
 
     /// A picture for people, if `LINGUA_PICTURES` names a folder for it.
     pub async fn picture(&self, name: &str) {
-        let Ok(folder) = std::env::var("LINGUA_PICTURES") else { return };
+        let Some(folder) = pictures() else { return };
         // A moment for what moves.
         tokio::time::sleep(Duration::from_millis(400)).await;
-        let path = format!("/session/{}/screenshot", self.session);
-        let picture = self.client.get(&path).await.unwrap().ok().unwrap();
+        let path = format!("/session/{}/screenshot", self.started.session);
+        let picture = self.started.client.get(&path).await.unwrap().ok().unwrap();
         let text = picture["value"].as_str().unwrap();
         let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
         std::fs::write(format!("{folder}/{name}.png"), bytes).unwrap();
     }
 }
 
-impl Drop for Browser {
+impl Started {
+    fn browser(self, phone: bool, turn: tokio::sync::MutexGuard<'static, ()>) -> Browser {
+        Browser { started: self, phone, _turn: turn }
+    }
+}
+
+impl Drop for Started {
     /// The browser first: a driver that is killed leaves it behind.
     fn drop(&mut self) {
-        if let Ok(mut socket) = TcpStream::connect(self.address) {
+        if self.session.is_empty() {
+            // The driver ends a browser that did not start.
+        } else if let Ok(mut socket) = TcpStream::connect(self.address) {
             let _ = socket.set_read_timeout(Some(Duration::from_secs(5)));
             let _ = write!(
                 socket,
@@ -238,6 +315,31 @@ pub async fn agrees(browser: &Browser) {
          return snapshot.latency.job.count > 0 && Math.abs(parseFloat(of('rate', 'rate')) - snapshot.work.ended_per_s) < 0.06 \
            && Math.abs(parseFloat(of('latency', 'p50_ms')) - snapshot.latency.job.p50_ms) < 1 \
            && document.querySelectorAll('[data-chart=endings] rect.bar').length > 1").await;
+}
+
+/// Where pictures for people go, if anybody wants them.
+pub fn pictures() -> Option<String> {
+    std::env::var("LINGUA_PICTURES").ok()
+}
+
+/// A driver with a browser, or why there is none.
+async fn start(wanted: &Value) -> Result<Started, String> {
+    let (driver, address) = tokio::task::spawn_blocking(start_driver).await.unwrap();
+    let client = HttpClient::new(format!("http://{address}")).limit(Duration::from_secs(120));
+    let mut started = Started { driver, address, client, session: String::new() };
+    let reply = started.client.post("/session", wanted).await.map_err(|error| error.to_string())?;
+    let made = value_of(&reply.body);
+    let session = made["sessionId"].as_str().ok_or_else(|| made["message"].to_string())?;
+    started.session = session.to_owned();
+    Ok(started)
+}
+
+fn value_of(body: &[u8]) -> Value {
+    serde_json::from_slice::<Value>(body).unwrap()["value"].take()
+}
+
+fn is_moved(error: &str) -> bool {
+    MOVED.iter().any(|moved| error.starts_with(moved))
 }
 
 /// It takes a port by itself, and now and then one that somebody else has for another address.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lingua_core::slots::{Commit, Usage};
 use lingua_core::{LeaseToken, ModelId, Moment, NodeId};
-use lingua_store::bus::{Delivery, EntryId, Envelope, Inboxes, Inherit, Posting};
+use lingua_store::bus::{Delivery, EntryId, Envelope, Inboxes, Posting, TakeOver};
 use lingua_store::nodes::{Beat, BeatReply, Fenced, NodeRecord, NodeRecords, Put, Registration};
 use lingua_store::slots::{Confirm, Report, Reserve, SlotLeases, Wish};
 use lingua_store::{Backend, Instance, Result};
@@ -191,7 +191,12 @@ impl Inboxes for Bus {
         self.inner.orphans().await
     }
 
-    async fn inherit(&self, dead: &Instance, heir: &Instance, ttl: Duration) -> Result<Inherit> {
-        self.inner.inherit(dead, heir, ttl).await
+    async fn take_over(
+        &self,
+        dead: &Instance,
+        successor: &Instance,
+        ttl: Duration,
+    ) -> Result<TakeOver> {
+        self.inner.take_over(dead, successor, ttl).await
     }
 }

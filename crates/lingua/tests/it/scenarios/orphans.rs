@@ -124,8 +124,8 @@ pub async fn a_job_of_another_instance_is_not_begun_a_second_time(on: On) {
     let mut other = FakeNode::scripted(options(&two, "b")).await.unwrap();
     let second = two.engine.jobs.submit(twin).unwrap();
     second.until(|_| false).await;
-    let elsewhere = second.view().elsewhere.unwrap();
-    assert_eq!(elsewhere.assignment.unwrap().node.as_str(), "a");
+    let remote = second.view().remote.unwrap();
+    assert_eq!(remote.assignment.unwrap().node.as_str(), "a");
     other.hears_nothing_for(Duration::from_millis(100)).await.unwrap();
     node.result(&assign, "one").await.unwrap();
     assert_eq!(done(&first).await, "one");

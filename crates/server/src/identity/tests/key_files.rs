@@ -55,8 +55,8 @@ fn private_keys_of_the_second_version_are_still_read() {
         format!("-----BEGIN PUBLIC KEY-----\n{text}\n-----END PUBLIC KEY-----\n"),
     )
     .unwrap();
-    let gate = Gate::new(rules(&[public]));
-    assert!(gate.caller(Some(&mint(&key, session()).unwrap()), NOW).is_ok());
+    let authenticator = Authenticator::new(rules(&[public]));
+    assert!(authenticator.caller(Some(&mint(&key, session()).unwrap()), NOW).is_ok());
 }
 
 #[test]
@@ -66,8 +66,8 @@ fn keys_of_openssl_are_taken() {
     let (key_text, public_text) = (key.to_str().unwrap(), public.to_str().unwrap());
     openssl(&["genpkey", "-algorithm", "ed25519", "-out", key_text]);
     openssl(&["pkey", "-in", key_text, "-pubout", "-out", public_text]);
-    let gate = Gate::new(rules(&[public]));
-    assert!(gate.caller(Some(&mint(&key, session()).unwrap()), NOW).is_ok());
+    let authenticator = Authenticator::new(rules(&[public]));
+    assert!(authenticator.caller(Some(&mint(&key, session()).unwrap()), NOW).is_ok());
     let rsa = directory.path().join("r.pub.pem");
     let rsa_key = directory.path().join("r.key.pem");
     openssl(&["genpkey", "-algorithm", "rsa", "-out", rsa_key.to_str().unwrap()]);

@@ -2,8 +2,9 @@
 
 use lingua_core::eligibility::{Route, WhyNot};
 use lingua_core::node::{NmtPairs, NodeProfile};
-use lingua_engine::explain::{NodeView, PairView};
+use lingua_engine::explain::NodeView;
 use lingua_engine::nodes::{BreakerView, Supports};
+use lingua_engine::pairs::PairView;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;

@@ -116,7 +116,7 @@ pub(crate) struct Timings {
     /// First taken by a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) acked_ms: Option<u64>,
-    /// Over.
+    /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ended_ms: Option<u64>,
     /// How long it was in line; a span.

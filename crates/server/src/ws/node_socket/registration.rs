@@ -9,13 +9,13 @@ use lingua_protocol::close;
 use lingua_protocol::node::NodeStatus;
 use lingua_protocol::node::capability::Abilities;
 
-use super::{Close, Goes, NodeSocket, superseded};
+use super::{Close, Flow, NodeSocket, superseded};
 use crate::identity::{Caller, Role};
 use crate::wire::node as wire;
 
 impl NodeSocket {
     /// The node says who it is, for the first time or once more.
-    pub(super) async fn register(&mut self, mut said: NodeStatus) -> Goes {
+    pub(super) async fn register(&mut self, mut said: NodeStatus) -> Flow {
         if let Err(refusal) = self.enter(&said) {
             self.refuse(&refusal);
             return Err(Close::new(close::POLICY, refusal.detail));
@@ -33,7 +33,7 @@ impl NodeSocket {
             Err(refusal) => return self.not_registered(refusal),
         };
         let running = said.running();
-        let declaration = self.visitor.pass.caller().narrowed(declaration);
+        let declaration = self.socket_peer.auth.caller().narrowed(declaration);
         let out = match &self.outbox {
             Ok(strong) => Some(strong.clone()),
             Err(weak) => weak.upgrade(),
@@ -47,7 +47,7 @@ impl NodeSocket {
             declaration,
             health: health.unwrap_or_else(|| abilities.health()),
             supports,
-            arrival: self.visitor.pass.caller().arrival(self.visitor.pass.address()),
+            arrival: self.socket_peer.auth.caller().arrival(self.socket_peer.auth.address()),
             out,
             reports,
             running: jobs,
@@ -75,7 +75,7 @@ impl NodeSocket {
     /// A registration is refused. Existing agents read no `error` and register once for each connection: a
     /// newcomer is sent away at once, with the code in the close. One that is registered keeps what it has,
     /// unless it was blocked.
-    fn not_registered(&mut self, refusal: Refusal) -> Goes {
+    fn not_registered(&mut self, refusal: Refusal) -> Flow {
         if self.present.connection.is_some() && refusal.code != Code::Forbidden {
             return self.offence(refusal);
         }
@@ -90,21 +90,21 @@ impl NodeSocket {
         let first = self.present.connection.is_none();
         if first {
             let now = self.engine.now_ms();
-            self.visitor.enter(Role::Node, said.token.as_deref(), now)?;
+            self.socket_peer.enter(Role::Node, said.token.as_deref(), now)?;
         }
         let theirs = match &said.node_id {
-            Some(node) => self.visitor.pass.caller().is_node(node),
+            Some(node) => self.socket_peer.auth.caller().is_node(node),
             None => Ok(()),
         };
         if first || theirs.is_err() {
-            self.visitor.note(Role::Node, theirs.as_ref().copied());
+            self.socket_peer.note(Role::Node, theirs.as_ref().copied());
         }
         theirs
     }
 
     /// Takes a newer token.
-    pub(super) fn renew(&mut self, token: &str) -> Goes {
-        match self.visitor.pass.renew(token, self.engine.now_ms() / 1_000) {
+    pub(super) fn renew(&mut self, token: &str) -> Flow {
+        match self.socket_peer.auth.renew(token, self.engine.now_ms() / 1_000) {
             Ok(expires) => {
                 let mut ack = String::new();
                 wire::auth_ack(expires.map(|s| s * 1_000), &mut ack);
@@ -127,7 +127,7 @@ impl NodeSocket {
                 Err(invalid(format!("node_id: this connection is {own}'s")))
             }
             (Some(name), _) | (None, Some(name)) => Ok(name),
-            (None, None) => match self.visitor.pass.caller() {
+            (None, None) => match self.socket_peer.auth.caller() {
                 Caller::Anyone => Ok(self.fresh_name()),
                 Caller::Known(known) => NodeId::new(&known.subject)
                     .map_err(|error| invalid(format!("the token's subject: {error}"))),
@@ -146,7 +146,7 @@ impl NodeSocket {
         }
     }
 
-    pub(super) fn heartbeat(&mut self, mut said: NodeStatus) -> Goes {
+    pub(super) fn heartbeat(&mut self, mut said: NodeStatus) -> Flow {
         let Some(connection) = &self.present.connection else { return Ok(()) };
         if let Some(id) = said.node_id.as_deref().filter(|id| *id != self.present.name()) {
             let detail =
@@ -166,7 +166,9 @@ impl NodeSocket {
         // A word about its abilities that cannot be is refused; that it lives is true all the same.
         let (declaration, refusal) = match declared.map(|declared| declared.and_then(checked)) {
             None => (None, None),
-            Some(Ok(declaration)) => (Some(self.visitor.pass.caller().narrowed(declaration)), None),
+            Some(Ok(declaration)) => {
+                (Some(self.socket_peer.auth.caller().narrowed(declaration)), None)
+            }
             Some(Err(refusal)) => (None, Some(refusal)),
         };
         self.says_health |= health.is_some();

@@ -49,32 +49,32 @@ impl SessionConnection {
 
     /// Lets the client in by its token, as the tenant whose token it is.
     pub(super) fn enter(&mut self, mut init: Init) -> Result<Init, Refusal> {
-        self.visitor.enter(Role::Session, init.token.as_deref(), self.engine.now_ms())?;
-        if let Caller::Known(known) = self.visitor.pass.caller()
+        self.socket_peer.enter(Role::Session, init.token.as_deref(), self.engine.now_ms())?;
+        if let Caller::Known(known) = self.socket_peer.auth.caller()
             && let Some(tenant) = &known.tenant
         {
             if init.named.as_ref().is_some_and(|named| named != tenant) {
                 let detail = "tenant_id: the token belongs to another tenant";
                 let refusal = Refusal::new(Code::Forbidden, detail);
-                self.visitor.note(Role::Session, Err(&refusal));
+                self.socket_peer.note(Role::Session, Err(&refusal));
                 return Err(refusal);
             }
             init.opening.tenant = tenant.clone();
             init.opening.subject = Some(known.subject.as_str().into());
         }
-        if let Err(refusal) = self.visitor.sit_down(self.sessions_per_subject) {
+        if let Err(refusal) = self.socket_peer.sit_down(self.sessions_per_subject) {
             self.engine.metrics().limited("sessions_per_subject");
-            self.visitor.note(Role::Session, Err(&refusal));
+            self.socket_peer.note(Role::Session, Err(&refusal));
             return Err(refusal);
         }
-        self.visitor.note(Role::Session, Ok(()));
+        self.socket_peer.note(Role::Session, Ok(()));
         self.wire.is_known(Some(init.opening.tenant.clone()));
         Ok(init)
     }
 
     /// Takes a newer token.
     pub(super) fn renew(&mut self, token: &str) -> Result<(), Refusal> {
-        let expires = self.visitor.pass.renew(token, self.engine.now_ms() / 1_000)?;
+        let expires = self.socket_peer.auth.renew(token, self.engine.now_ms() / 1_000)?;
         let mut text = String::new();
         session::auth_ack(&self.session_id, expires.map(|s| s * 1_000), &mut text);
         self.wire.send(text);

@@ -120,9 +120,9 @@ async fn bus_round_trip(store: &Backend) -> Outcome {
     assert_eq!(came.len(), 1);
     store.presence.withdraw(&me).await?;
     assert_eq!(store.bus.orphans().await?, std::slice::from_ref(&me));
-    let left = store.bus.inherit(&me, &other, LONG).await?;
-    assert!(matches!(left, Inherit::Entries(left) if left.len() == 1));
+    let left = store.bus.take_over(&me, &other, LONG).await?;
+    assert!(matches!(left, TakeOver::Entries(left) if left.len() == 1));
     store.bus.ack(&me, &[came[0].entry.clone()]).await?;
-    assert_eq!(store.bus.inherit(&me, &other, LONG).await?, Inherit::Entries(vec![]));
+    assert_eq!(store.bus.take_over(&me, &other, LONG).await?, TakeOver::Entries(vec![]));
     Ok(())
 }

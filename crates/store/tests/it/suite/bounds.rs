@@ -150,7 +150,7 @@ pub async fn bus_and_once_steps_refuse_durations_outside_their_bounds(
     for wrong in WRONG {
         let brief = Envelope { live_for: wrong, ..envelope("x") };
         invalid(store.bus.send(&me, &brief).await);
-        invalid(store.bus.inherit(&dead, &me, wrong).await);
+        invalid(store.bus.take_over(&dead, &me, wrong).await);
     }
     assert_eq!(store.bus.receive(&me, Duration::ZERO).await?, []);
     assert_eq!(store.bus.send(&me, &envelope("x")).await?, Posting::Posted);

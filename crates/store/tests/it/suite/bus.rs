@@ -1,13 +1,15 @@
 //! The bus between instances.
 
-mod inheritance;
+mod takeover;
 
-pub use inheritance::*;
+pub use takeover::*;
 
 use std::time::Duration;
 
 use anyhow::bail;
-use lingua_store::bus::{Delivery, Envelope, INBOX_CAPACITY, Inherit, MAX_ENVELOPE_BYTES, Posting};
+use lingua_store::bus::{
+    Delivery, Envelope, INBOX_CAPACITY, MAX_ENVELOPE_BYTES, Posting, TakeOver,
+};
 use lingua_store::presence::{Announce, Peer};
 use lingua_store::snapshots::MAX_PART_BYTES;
 use lingua_store::{Backend, Error, Instance};

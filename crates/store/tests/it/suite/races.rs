@@ -6,7 +6,7 @@ use lingua_core::job::JobState;
 use lingua_core::slots::Commit;
 use lingua_core::{LeaseToken, RequestId};
 use lingua_store::Backend;
-use lingua_store::bus::{Inherit, Posting};
+use lingua_store::bus::{Posting, TakeOver};
 use lingua_store::jobs::{Assign, Assignment, Create, EndedBy, Finish};
 use lingua_store::leaders::{Lead, Task};
 use lingua_store::rates::{Rate, Take};
@@ -237,12 +237,13 @@ pub async fn exactly_one_of_many_heirs_inherits(store: &impl StoreUnderTest) -> 
     backend.presence.withdraw(&dead).await?;
     let answers = at_once(store, 16, |_, store| {
         let dead = dead.clone();
-        async move { store.bus.inherit(&dead, &instance(), LONG).await }
+        async move { store.bus.take_over(&dead, &instance(), LONG).await }
     });
     let answers = answers.await?;
-    let heirs = answers.iter().filter(|a| matches!(a, Inherit::Entries(e) if e.len() == 1)).count();
-    let held = answers.iter().filter(|a| **a == Inherit::Held).count();
-    assert_eq!((heirs, held), (1, 15));
+    let successors =
+        answers.iter().filter(|a| matches!(a, TakeOver::Entries(e) if e.len() == 1)).count();
+    let held = answers.iter().filter(|a| **a == TakeOver::Held).count();
+    assert_eq!((successors, held), (1, 15));
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lingua_core::TurnId;
 use lingua_core::node::Health;
 use lingua_core::slots::Commit;
-use lingua_store::bus::{Envelope, Inherit, Posting};
+use lingua_store::bus::{Envelope, Posting, TakeOver};
 use lingua_store::jobs::{Assignment, Create, EndedBy, Finish, NewJob};
 use lingua_store::leaders::{Lead, Task};
 use lingua_store::nodes::{BeatReply, Claim, Fenced, Put, Registration};
@@ -141,20 +141,20 @@ pub async fn what_a_crashed_receiver_left_is_taken_over_and_what_is_too_late_is_
     store: &impl StoreUnderTest,
 ) -> Outcome {
     let (a, b) = (store.backend(), store.second());
-    let (crashed, heir) = (alive(&a, LONG).await?, alive(&b, LONG).await?);
+    let (crashed, successor) = (alive(&a, LONG).await?, alive(&b, LONG).await?);
     let brief = |body| Envelope { live_for: store.lease(), ..envelope(body) };
     post(&b, &crashed, &["pending"]).await?;
     assert_eq!(bodies(&take(&a, &crashed, 1).await?), ["pending"]);
     b.bus.send(&crashed, &brief("too late")).await?;
     post(&b, &crashed, &["unread"]).await?;
-    let slow = b.bus.inherit(&crashed, &heir, LONG).await?;
-    assert_eq!(slow, Inherit::Alive, "slow is not dead: nothing is run twice");
+    let slow = b.bus.take_over(&crashed, &successor, LONG).await?;
+    assert_eq!(slow, TakeOver::Alive, "slow is not dead: nothing is run twice");
     // It is gone only when its word has lapsed.
     a.presence.announce(&crashed, "10.0.0.1:5010", store.lease()).await?;
     store.pass(store.lease() + Duration::from_millis(5)).await;
     assert!(b.bus.orphans().await?.contains(&crashed));
-    let left = b.bus.inherit(&crashed, &heir, LONG).await?;
-    let Inherit::Entries(left) = left else { anyhow::bail!("{left:?}") };
+    let left = b.bus.take_over(&crashed, &successor, LONG).await?;
+    let TakeOver::Entries(left) = left else { anyhow::bail!("{left:?}") };
     assert_eq!(bodies(&left), ["pending", "unread"]);
     Ok(())
 }
@@ -194,8 +194,8 @@ pub async fn two_processes_of_one_name_never_share_an_inbox(
     post(&a, &clone, &["new"]).await?;
     assert_eq!(bodies(&take(&b, &clone, 1).await?), ["new"], "each life has an inbox of its own");
     assert!(b.bus.orphans().await?.contains(&me), "and the old one is not forgotten");
-    let left = b.bus.inherit(&me, &clone, LONG).await?;
-    let Inherit::Entries(left) = left else { anyhow::bail!("{left:?}") };
+    let left = b.bus.take_over(&me, &clone, LONG).await?;
+    let TakeOver::Entries(left) = left else { anyhow::bail!("{left:?}") };
     assert_eq!(bodies(&left), ["old"]);
     Ok(())
 }

@@ -12,7 +12,7 @@ use lingua_core::node::Health;
 use lingua_core::slots::{Commit, Confirmed, Usage};
 use lingua_core::{LeaseToken, Moment};
 use lingua_store::Instance;
-use lingua_store::jobs::{Assign, Assignment, Create, Finish, JobRecord};
+use lingua_store::jobs::{Assign, Assignment, Create, EndedBy, Finish, JobRecord};
 use lingua_store::nodes::{BeatReply, Claim, Fenced, NodeRecord, Order, Put, Vitals};
 use lingua_store::owners::{Claimed, Owner};
 use lingua_store::slots::{Confirm, Refusal, Reserve};
@@ -63,13 +63,17 @@ struct Lease {
 #[derive(Clone, PartialEq, Debug)]
 struct Job {
     record: JobRecord,
-    /// `Some(None)`: by its owner.
-    ended_by: Option<Option<Assignment>>,
+    ended_by: Option<EndedBy>,
 }
 
 impl Job {
     fn attempt(&self) -> u32 {
         self.record.assignment.as_ref().map_or(0, |current| current.token.attempt)
+    }
+
+    /// Whether this is an assignment other than the current one.
+    fn is_stale(&self, by: &EndedBy) -> bool {
+        matches!(by, EndedBy::Assignment(by) if Some(by) != self.record.assignment.as_ref())
     }
 }
 

@@ -144,15 +144,13 @@ impl World {
             }
             Step::Assign { job, to } => self.assign(job, cast.assignment(to)),
             Step::Finish { job, by, state, code } => {
-                let by = by.map(|by| cast.assignment(by));
+                let by = by.map_or(EndedBy::Owner, |by| EndedBy::Assignment(cast.assignment(by)));
                 Answer::Finish(match &mut self.jobs[job] {
                     None => Finish::Unknown,
-                    Some(job) if by.is_some() && by != job.record.assignment => {
-                        Finish::Stale { attempt: job.attempt() }
-                    }
+                    Some(job) if job.is_stale(&by) => Finish::Stale { attempt: job.attempt() },
                     Some(job) if job.record.state.is_terminal() => {
                         // A node's attempt ends once; an owner's endings differ by their code.
-                        let same_code = by.is_some() || job.record.code == code;
+                        let same_code = by != EndedBy::Owner || job.record.code == code;
                         let same_way = job.record.state == state && same_code;
                         if same_way && job.ended_by == Some(by) {
                             Finish::Repeated

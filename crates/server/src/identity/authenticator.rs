@@ -100,7 +100,7 @@ pub(crate) trait DismissalLog: Send + Sync {
 }
 
 /// Decides who comes in.
-pub(crate) struct Gate {
+pub(crate) struct Authenticator {
     rules: RwLock<Arc<Rules>>,
     /// By the token itself. Emptied when the rules change, and when it is full.
     seen: Mutex<HashMap<String, Arc<Credential>>>,
@@ -123,9 +123,9 @@ struct Revoked {
     subjects: HashMap<(Role, String), u64>,
 }
 
-impl Gate {
+impl Authenticator {
     pub(crate) fn new(rules: Rules) -> Arc<Self> {
-        Arc::new(Gate {
+        Arc::new(Authenticator {
             rules: RwLock::new(Arc::new(rules)),
             seen: Mutex::default(),
             revoked: RwLock::default(),
@@ -137,9 +137,9 @@ impl Gate {
         })
     }
 
-    /// One through which everybody may go, of a scheduler that listens there.
+    /// Of a scheduler without tokens, which listens there.
     pub(crate) fn open(listens: Option<IpAddr>) -> Arc<Self> {
-        Gate::new(Rules { own_hosts: OwnHosts::new(listens, []), ..Rules::default() })
+        Authenticator::new(Rules { own_hosts: OwnHosts::new(listens, []), ..Rules::default() })
     }
 
     /// Nobody is asked who they are.

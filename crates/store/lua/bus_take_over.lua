@@ -5,16 +5,16 @@
 -- KEYS[4] {i:<instance>}:heir:<boot>   string
 -- KEYS[5] {i:<instance>}:boots         set
 -- ARGV[1] boot
--- ARGV[2] heir, as instance@boot
--- ARGV[3] lease of the heir, ms
+-- ARGV[2] successor, as instance@boot
+-- ARGV[3] lease of the successor, ms
 -- ARGV[4] entries at a time
 -- Replies: alive | held | entries now list
 -- Slot: {i:<instance>}. Clock: TIME.
-local presence, inbox, seen, heir, boots = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local presence, inbox, seen, successor, boots = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 if redis.call('HGET', presence, 'boot') == ARGV[1] then
   return {'alive'}
 end
-local at_it = redis.call('GET', heir)
+local at_it = redis.call('GET', successor)
 if at_it and at_it ~= ARGV[2] then
   return {'held'}
 end
@@ -22,9 +22,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local entries = redis.call('XRANGE', inbox, '-', '+', 'COUNT', ARGV[4])
 if #entries == 0 then
-  redis.call('UNLINK', inbox, seen, heir)
+  redis.call('UNLINK', inbox, seen, successor)
   redis.call('SREM', boots, ARGV[1])
 else
-  redis.call('SET', heir, ARGV[2], 'PX', ARGV[3])
+  redis.call('SET', successor, ARGV[2], 'PX', ARGV[3])
 end
 return {'entries', now, entries}

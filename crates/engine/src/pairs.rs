@@ -1,0 +1,155 @@
+//! The directed pairs of languages that the fleet serves: what `explain` and `snapshot` show of them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use lingua_core::eligibility::{Need, Route, Standing, WhyNot, why_not};
+use lingua_core::node::{Health, NmtPairs, NodeProfile};
+use lingua_core::{Lang, TenantId};
+
+use crate::fleet::FleetView;
+use crate::jobs::Dispatcher;
+
+/// Pairs shown at once; a fleet with more is told by the pairs that most nodes serve.
+const MAX_PAIRS: usize = 4_096;
+
+/// One directed pair.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PairView {
+    /// Source language.
+    pub src: Lang,
+    /// Target language.
+    pub tgt: Lang,
+    /// Nodes that can serve it.
+    pub nodes: usize,
+    /// Those of them that take jobs now.
+    pub ready: usize,
+    /// Those of them that speak the target.
+    pub speaking: usize,
+    /// Slots of the ready ones.
+    pub slots: u64,
+    /// Free ones.
+    pub free: u64,
+    /// Jobs in line.
+    pub waiting: usize,
+}
+
+/// The directed pairs that nodes serve, with nodes, slots and the waiting jobs of this instance.
+pub(crate) fn pair_views(fleet: &FleetView, jobs: &Dispatcher) -> Vec<PairView> {
+    let groups = groups(fleet);
+    let mut pairs: BTreeMap<(Lang, Lang), PairView> = BTreeMap::new();
+    for group in groups {
+        for (src, tgt) in directions(&group.profile) {
+            if pairs.len() >= MAX_PAIRS && !pairs.contains_key(&(src, tgt)) {
+                continue;
+            }
+            let pair = pairs.entry((src, tgt)).or_insert_with(|| PairView {
+                src,
+                tgt,
+                nodes: 0,
+                ready: 0,
+                speaking: 0,
+                slots: 0,
+                free: 0,
+                waiting: 0,
+            });
+            pair.nodes += group.nodes;
+            pair.ready += group.ready;
+            pair.speaking += if group.profile.tts.serves(&tgt) { group.ready } else { 0 };
+            pair.slots += group.slots;
+            pair.free += group.free;
+        }
+    }
+    for pair in pairs.values_mut() {
+        let route = Route::Directed(pair.src, pair.tgt);
+        pair.waiting = jobs.waiting(route, true) + jobs.waiting(route, false);
+    }
+    pairs.into_values().collect()
+}
+
+/// The directed pairs that this tenant is served in now, each with whether it is spoken too.
+pub(crate) fn served(fleet: &FleetView, tenant: &TenantId) -> BTreeMap<(Lang, Lang), bool> {
+    let mut served = BTreeMap::new();
+    for Group { profile, ready, .. } in groups(fleet) {
+        let theirs = profile.tenants.as_ref().is_none_or(|list| list.contains(tenant));
+        if ready == 0 || profile.private || !theirs {
+            continue;
+        }
+        // Nobody offers a language into itself, although it can be had.
+        for (src, tgt) in directions(&profile).into_iter().filter(|(src, tgt)| src != tgt) {
+            if served.len() < MAX_PAIRS || served.contains_key(&(src, tgt)) {
+                *served.entry((src, tgt)).or_default() |= profile.tts.serves(&tgt);
+            }
+        }
+    }
+    served
+}
+
+/// Says whether a node that takes jobs now serves a direction, with speech if the second is true. Who
+/// may use that node is left out: a direction that only some tenants are served in is served.
+pub(crate) fn serves_now(fleet: &FleetView) -> impl Fn(Route, bool) -> bool {
+    let mut groups = groups(fleet);
+    groups.retain(|group| group.ready > 0);
+    move |route, speech| {
+        let need = plain_need(route, speech);
+        groups.iter().any(|group| {
+            let why_not = why_not(&group.profile, &Standing::READY, &need);
+            why_not.iter().all(|why| matches!(why, WhyNot::Tenant | WhyNot::Private))
+        })
+    }
+}
+
+/// A job of this direction that asks for nothing beside it.
+pub(crate) fn plain_need(route: Route, speech: bool) -> Need {
+    let tenant: TenantId = "default".parse().expect("a fixed id");
+    Need { route, speech, services: Vec::new(), models: Vec::new(), tenant, named: false }
+}
+
+/// Nodes with the same abilities together: a large fleet has few kinds.
+fn groups(fleet: &FleetView) -> Vec<Group> {
+    let fleet = fleet.lock();
+    let mut groups: HashMap<u64, Group> = HashMap::new();
+    for node in fleet.nodes() {
+        let group = groups.entry(node.version().get()).or_insert_with(|| Group {
+            profile: Arc::clone(node.profile()),
+            nodes: 0,
+            ready: 0,
+            slots: 0,
+            free: 0,
+        });
+        let standing = node.standing();
+        group.nodes += 1;
+        if standing.health == Health::Ready && standing.fresh {
+            group.ready += 1;
+            group.slots += u64::from(node.max());
+            group.free += u64::from(node.max().saturating_sub(node.used()));
+        }
+    }
+    groups.into_values().collect()
+}
+
+struct Group {
+    profile: Arc<NodeProfile>,
+    nodes: usize,
+    ready: usize,
+    slots: u64,
+    free: u64,
+}
+
+/// The directions a profile serves, by the predicate itself.
+pub(crate) fn directions(profile: &NodeProfile) -> Vec<(Lang, Lang)> {
+    let mut targets: BTreeSet<Lang> =
+        profile.semantic.iter().chain(profile.tts.iter()).copied().collect();
+    match &profile.nmt {
+        NmtPairs::Any => {}
+        NmtPairs::Product(_, into) => targets.extend(into.iter()),
+        NmtPairs::Pairs(pairs) => targets.extend(pairs.iter().map(|(_, into)| *into)),
+    }
+    let mut found = Vec::new();
+    for src in profile.semantic.iter().filter(|src| profile.asr.serves(src)) {
+        for tgt in targets.iter().filter(|tgt| profile.nmt.serves(src, tgt)) {
+            found.push((*src, *tgt));
+        }
+    }
+    found
+}
