@@ -19,7 +19,7 @@ from websockets.http11 import Request, Response
 
 from conftest import SPANISH, Start, echo
 from lingua_node import Job, Languages, Node, Refused, Result
-from lingua_node.pauses import Pauses
+from lingua_socket.pauses import Pauses
 from proxy import Proxy
 from scheduler import Scheduler, until
 from session import session

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
+
+from lingua_socket import Lost, address, retry_after, retry_after_close
 
 from . import wire
 
@@ -26,14 +26,6 @@ class SessionError(Exception):
         self.code = code
 
 
-class Lost(Exception):  # noqa: N818
-    """There is no connection, and another try may help."""
-
-    def __init__(self, why: str, retry_after: float | None = None) -> None:
-        super().__init__(why)
-        self.retry_after = retry_after
-
-
 async def answer_to_init(socket: ClientConnection) -> dict[str, Any]:
     """The ``session_init_ack``; :class:`SessionError` or :class:`Lost` if there is none."""
     while True:
@@ -45,10 +37,10 @@ async def answer_to_init(socket: ClientConnection) -> dict[str, Any]:
         if message["type"] == "session_init_ack":
             return message
         if message["type"] == "error":
-            code, retry = wire.text_of(message, "code"), message.get("retry_after_ms")
+            code = wire.text_of(message, "code")
             if code in FATAL or code in ("UNAUTHORIZED", "INVALID_SESSION", "SESSION_CLOSED"):
                 raise SessionError(code, wire.text_of(message, "message"))
-            raise Lost(f"not opened: {code}", retry / 1000 if isinstance(retry, (int, float)) else None)
+            raise Lost(f"not opened: {code}", retry_after(message.get("retry_after_ms")))
 
 
 def closed(error: ConnectionClosed) -> SessionError | Lost:
@@ -61,20 +53,9 @@ def closed(error: ConnectionClosed) -> SessionError | Lost:
     if code in FINAL_CLOSES:
         told = "UNAUTHORIZED" if "token" in reason else f"CLOSED_{code}"
         return SessionError(told, reason or "the scheduler closed the session")
-    try:
-        retry_after = json.loads(reason).get("retry_after_ms")
-    except (ValueError, AttributeError):
-        retry_after = None
-    return Lost(f"closed with {code}", retry_after / 1000 if isinstance(retry_after, (int, float)) else None)
+    return Lost(f"closed with {code}", retry_after_close(reason))
 
 
 def session_url(url: str) -> str:
     """The address of the session socket of a scheduler."""
-    parts = urlsplit(url)
-    scheme = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}.get(parts.scheme)
-    if scheme is None or not parts.hostname:
-        raise ValueError("url: http://host:port, https://…, ws://… or wss://…")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("url: only host and path; the token goes into `token`")
-    path = parts.path.rstrip("/")
-    return urlunsplit((scheme, parts.netloc, path if path.endswith("/ws/session") else f"{path}/ws/session", "", ""))
+    return address(url, "/ws/session", "`token`")

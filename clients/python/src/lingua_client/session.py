@@ -16,19 +16,17 @@ from types import TracebackType
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidURI
+from websockets.exceptions import ConnectionClosed
 
-from lingua_node.link import Connect
-from lingua_node.pauses import Pauses
+from lingua_socket import OPEN_TIMEOUT, Lost, NotAnAddress, Unwelcome, open_socket
+from lingua_socket.pauses import Pauses
 
 from . import audio as speech
 from . import wire
-from .opening import Lost, SessionError, answer_to_init, closed, session_url
+from .opening import SessionError, answer_to_init, closed, session_url
 from .outbox import Outbox
 
 DEFAULT_URL = "http://127.0.0.1:5010"
-OPEN_TIMEOUT = 10.0
-CLOSE_TIMEOUT = 1.0
 CLOSE_WAIT = 60.0
 """Seconds that the endings of what was said may take when the session is closed."""
 
@@ -289,18 +287,12 @@ class Session:
             # Where it comes from may be away for a moment.
             raise Lost(f"no token ({type(error).__name__})") from error
         try:
-            socket = await Connect(
-                self._url,
-                open_timeout=OPEN_TIMEOUT,
-                close_timeout=CLOSE_TIMEOUT,
-                max_size=MAX_INCOMING,
-                compression=None,
-                logger=_socket_log,
-            )
-        except InvalidURI as error:
-            raise SessionError("INVALID_URL", "the scheduler's address is not a WebSocket URL") from error
-        except (OSError, TimeoutError, asyncio.TimeoutError, InvalidHandshake, InvalidMessage, EOFError) as error:
-            raise Lost(f"no connection ({type(error).__name__})") from error
+            socket = await open_socket(self._url, max_size=MAX_INCOMING, logger=_socket_log)
+        except NotAnAddress as error:
+            raise SessionError("INVALID_URL", str(error)) from error
+        except Unwelcome as error:
+            # The token goes into the first message: who answers the handshake so is not the scheduler, but before it.
+            raise Lost(str(error)) from error
         try:
             await self._greet(socket, shown)
             sending = asyncio.create_task(self._send(socket))

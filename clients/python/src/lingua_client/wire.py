@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from lingua_socket import Invalid as Invalid
+from lingua_socket import decode as decode
+
 SUPPORTS = ("binary", "audio_ack", "resume", "events")
-
-
-class Invalid(Exception):  # noqa: N818
-    """A message that cannot be understood."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +102,6 @@ def audio_frame(seq: int, audio: bytes, *, is_final: bool) -> bytes:
     if is_final and not audio:
         return struct.pack("<BBII", 0x02, 0, seq, 0)
     return struct.pack("<BBIIBB", 0x01, 0, seq, 0, int(is_final), 0) + audio
-
-
-def decode(text: str) -> dict[str, Any]:
-    """One message of the scheduler."""
-    try:
-        message = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Invalid("not JSON") from error
-    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
-        raise Invalid("not an object with a type")
-    return message
 
 
 def number_of(message: Mapping[str, Any], name: str) -> int | None:

@@ -3,9 +3,8 @@
 ``Node`` keeps the connection, the heartbeats, the slots, the deadlines and the results; a worker is
 ``async def handle(job: Job) -> Result``. In reading order: ``job`` is what a worker sees, ``node`` the life of
 a node, ``link`` one connection, ``work`` the jobs that run and the results that nobody has confirmed, ``wire``
-the messages, ``pauses`` how long it waits before it comes back and how much it says, ``activity`` which lines it
-logs, ``threads`` the way for workers that block, ``machine`` what the machine has, ``check`` the command
-``lingua-node check``.
+the messages, ``activity`` which lines it logs, ``threads`` the way for workers that block, ``machine`` what the
+machine has, ``check`` the command ``lingua-node check``. ``lingua_socket`` is shared with ``lingua_client``.
 """
 
 from .job import Busy, Job, JobFailed, MissingModel, Result

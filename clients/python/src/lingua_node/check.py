@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from lingua_socket import Lost
+
 from . import machine, wire
 from . import node as nodes
-from .link import Link, Lost, Refused
+from .link import Link, Refused
 from .node import DEFAULT_URL, EXIT_REFUSED, Node, socket_url, token_source
 
 ANSWER_SECONDS = 10.0

@@ -9,16 +9,21 @@ import time
 from collections import deque
 from typing import Any
 
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus, InvalidURI
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
+
+from lingua_socket import (
+    CLOSE_TIMEOUT,
+    OPEN_TIMEOUT,
+    Lost,
+    NotAnAddress,
+    Unwelcome,
+    open_socket,
+    retry_after,
+    retry_after_close,
+)
 
 from . import wire
-
-OPEN_TIMEOUT = 10.0
-"""Seconds for the handshake, and again for the answer to the registration."""
-
-CLOSE_TIMEOUT = 1.0
-"""Seconds for the last words and the goodbye."""
 
 OUTBOX = 1024
 OUTBOX_BYTES = 80 << 20
@@ -46,22 +51,6 @@ class Refused(Exception):  # noqa: N818
         self.code = code
 
 
-class Lost(Exception):  # noqa: N818
-    """There is no connection, and another try may help."""
-
-    def __init__(self, why: str, retry_after: float | None = None) -> None:
-        super().__init__(why)
-        self.retry_after = retry_after
-
-
-class Connect(connect):
-    """Follows no redirect: the token is for this scheduler alone."""
-
-    def process_redirect(self, exc: Exception) -> Exception | str:
-        """No redirect is followed."""
-        return exc
-
-
 class Link:
     """An open connection. What is said goes into a bounded outbox and never blocks; :meth:`write` empties it."""
 
@@ -80,25 +69,17 @@ class Link:
         """Connects; :class:`Refused` or :class:`Lost` if that does not work."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
-            socket = await Connect(
+            socket = await open_socket(
                 url,
-                additional_headers=headers,
-                open_timeout=OPEN_TIMEOUT,
-                close_timeout=CLOSE_TIMEOUT,
+                headers=headers,
                 ping_interval=None,  # The scheduler pings, and heartbeats are answered.
                 max_size=wire.MAX_INCOMING,
-                compression=None,  # Speech does not get smaller.
                 logger=_socket_log,
             )
-        except InvalidStatus as error:
-            status = error.response.status_code
-            if status in (401, 403):
-                raise _unwelcome(status, error.response.body) from None
-            raise Lost(f"the scheduler answered {status} to the handshake") from None
-        except InvalidURI as error:
-            raise Refused("INVALID_URL", "the scheduler's address is not a WebSocket URL") from error
-        except (OSError, TimeoutError, asyncio.TimeoutError, InvalidHandshake, InvalidMessage, EOFError) as error:
-            raise Lost(f"no connection ({type(error).__name__})") from error
+        except Unwelcome as error:
+            raise _unwelcome(error) from None
+        except NotAnAddress as error:
+            raise Refused("INVALID_URL", str(error)) from error
         return cls(socket)
 
     async def register(self, message: str) -> dict[str, Any]:
@@ -179,25 +160,24 @@ class Link:
         self._socket.transport.abort()
 
 
-def _unwelcome(status: int, body: bytes | bytearray | None) -> Refused:
+def _unwelcome(error: Unwelcome) -> Refused:
     """A handshake that was refused, in the scheduler's words if it has any."""
-    code = "UNAUTHORIZED" if status == 401 else "FORBIDDEN"
+    code = "UNAUTHORIZED" if error.status == 401 else "FORBIDDEN"
     try:
-        told = json.loads(body or b"")
+        told = json.loads(error.body)
     except ValueError:
         told = None
     detail = told.get("detail") if isinstance(told, dict) else None
-    why = str(detail)[:512] if detail else f"the scheduler answered {status} to the handshake"
-    return Refused(code, why)
+    return Refused(code, str(detail)[:512] if detail else str(error))
 
 
 def refusal(answer: dict[str, Any]) -> Refused | Lost:
     """What an ``error`` in answer to a registration means."""
     code = str(answer.get("code", ""))
     message = str(answer.get("message", ""))[:512]
-    retry_after = answer.get("retry_after_ms")
-    if isinstance(retry_after, (int, float)) or code in RETRY_CODES:
-        return Lost(f"not registered: {code}", _seconds(retry_after))
+    pause = answer.get("retry_after_ms")
+    if isinstance(pause, (int, float)) or code in RETRY_CODES:
+        return Lost(f"not registered: {code}", retry_after(pause))
     return Refused(code, message)
 
 
@@ -208,15 +188,4 @@ def closed(error: ConnectionClosed) -> Refused | Lost:
     code, reason = error.rcvd.code, error.rcvd.reason
     if code in FINAL_CLOSES:
         return Refused("SUPERSEDED" if code == 4001 else f"CLOSED_{code}", reason or "the scheduler closed the socket")
-    try:
-        told = json.loads(reason)
-    except ValueError:
-        told = None
-    retry_after = told.get("retry_after_ms") if isinstance(told, dict) else None
-    return Lost(f"closed with {code}", _seconds(retry_after))
-
-
-def _seconds(milliseconds: object) -> float | None:
-    if isinstance(milliseconds, (int, float)) and 0 <= milliseconds <= 600_000:
-        return milliseconds / 1000
-    return None
+    return Lost(f"closed with {code}", retry_after_close(reason))

@@ -14,13 +14,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
+
+from lingua_socket import Lost, address
+from lingua_socket.pauses import Pauses
 
 from . import wire
 from .activity import Losses
 from .job import Job, Result
-from .link import Link, Lost, Refused
-from .pauses import Pauses
+from .link import Link, Refused
 from .work import Counters, Work
 
 DEFAULT_URL = "ws://127.0.0.1:5010"
@@ -467,11 +469,4 @@ def token_source(token: str | Callable[[], str | None] | None) -> Callable[[], s
 
 def socket_url(url: str) -> str:
     """The address of the node socket of a scheduler."""
-    parts = urlsplit(url)
-    scheme = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}.get(parts.scheme)
-    if scheme is None or not parts.hostname:
-        raise ValueError("url: ws://host:port, wss://…, http://… or https://…")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("url: only host and path; the token goes into `token` or LINGUA_NODE_TOKEN")
-    path = parts.path.rstrip("/")
-    return urlunsplit((scheme, parts.netloc, path if path.endswith("/ws/node") else f"{path}/ws/node", "", ""))
+    return address(url, "/ws/node", "`token` or LINGUA_NODE_TOKEN")

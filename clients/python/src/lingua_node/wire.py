@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from lingua_socket import Invalid as Invalid
+from lingua_socket import decode as decode
+
 from .job import Job, Result
 
 SUPPORTS = ("ack", "cancel", "tokens", "progress", "result_ack")
@@ -27,10 +30,6 @@ MAX_OUTGOING = 15 << 20
 
 MAX_LANGUAGES = 64
 """In one list, by the protocol."""
-
-
-class Invalid(Exception):  # noqa: N818
-    """A message that cannot be understood, or one that cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -185,17 +184,6 @@ def encode(message: Mapping[str, Any]) -> str:
     if size > MAX_OUTGOING:
         raise Invalid(f"the message has {size} bytes, more than {MAX_OUTGOING}")
     return text
-
-
-def decode(text: str) -> dict[str, Any]:
-    """One message of the scheduler."""
-    try:
-        message = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Invalid("not JSON") from error
-    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
-        raise Invalid("not an object with a type")
-    return message
 
 
 def text_of(message: Mapping[str, Any], name: str, default: str | None = None) -> str:

@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lingua_socket.pauses import Pace
+
 from . import wire
 from .activity import Activity
 from .job import Busy, Job, JobFailed, MissingModel, Result
 from .link import Link
-from .pauses import Pace
 
 MAX_KEPT = 1024
 MAX_KEPT_BYTES = 64 << 20

@@ -82,13 +82,14 @@ impl Browser {
             "goog:chromeOptions": chrome,
             "goog:loggingPrefs": { "browser": "ALL" },
         }}});
-        for _ in 1..STARTS {
+        let mut failures = Vec::new();
+        for _ in 0..STARTS {
             match start(&wanted).await {
-                Ok(started) => return started.browser(width < 600, turn),
-                Err(why) => eprintln!("once more, for the browser did not start: {why}"),
+                Ok(started) => return Browser { started, phone: width < 600, _turn: turn },
+                Err(why) => failures.push(why),
             }
         }
-        start(&wanted).await.unwrap().browser(width < 600, turn)
+        panic!("the browser does not start: {failures:#?}");
     }
 
     async fn tell(&self, what: &str, body: Value) -> Value {
@@ -257,12 +258,6 @@ impl Browser {
         let text = picture["value"].as_str().unwrap();
         let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
         std::fs::write(format!("{folder}/{name}.png"), bytes).unwrap();
-    }
-}
-
-impl Started {
-    fn browser(self, phone: bool, turn: tokio::sync::MutexGuard<'static, ()>) -> Browser {
-        Browser { started: self, phone, _turn: turn }
     }
 }
 
