@@ -78,7 +78,7 @@ export function skeleton() {
 function firstSteps() {
   return h("section", { class: "card first", "data-key": "first" },
     h("h2", {}, t("first.title")), h("p", {}, t("what")), h("p", {}, t("first.text")),
-    h("pre", {}, "lingua node --count 3\nlingua speak --signal 3 --sentences 5"));
+    h("pre", {}, "lingua node --count 3\nlingua speak --signal 3s --sentences 5"));
 }
 
 const TILE_LINKS = {

@@ -24,7 +24,7 @@ export function list(state) {
       given.length > 0 && h("a", { "data-key": "all", href: "#/sessions" }, t("sessions.all"))),
     data.silent.map((id) => h("p", { class: "problem", "data-silent": id }, t("sessions.silent", { id }))),
     data.sessions.length === 0
-      ? h("div", { class: "empty" }, h("p", {}, t("sessions.empty")), h("pre", {}, "lingua speak --signal 3 --sentences 5"))
+      ? h("div", { class: "empty" }, h("p", {}, t("sessions.empty")), h("pre", {}, "lingua speak --signal 3s --sentences 5"))
       : h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": t("sessions") },
         h("table", { class: "list stack" },
           h("thead", {}, h("tr", {}, ["id", "direction", "client", "instance", "utterances", "since", "tenant"].map((name) =>

@@ -45,7 +45,7 @@ fn first_steps(snapshot: &Snapshot, palette: Palette) -> Vec<Line<'static>> {
     let text = [
         "Nothing is connected yet. Start simulated nodes and a speaker:",
         "  lingua node --count 3",
-        "  lingua speak --signal 3 --sentences 5",
+        "  lingua speak --signal 3s --sentences 5",
     ];
     text.map(|text| palette.line(text, Tone::Plain)).into()
 }
