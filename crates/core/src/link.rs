@@ -10,7 +10,8 @@
 //!
 //! In reading order: [`event`] the two closed lists, `machine` the node's life, `view` what is asked of it, `attempt` what it has,
 //! `assign` how that comes and goes, `word` what the node says about it, `record` what the store is
-//! told, `reconcile` what a report means. `breaker`, `trust`, `overload`, `freshness` and `health` are
+//! told, `reconcile` what a report means, `maintenance` what becomes of one that keeps failing. `reputation` is what outlives
+//! the connection, `vouching` whether a node without a record is new. `breaker`, `trust`, `overload`, `freshness` and `health` are
 //! one question each. `supports` is what an agent understands.
 
 mod assign;
@@ -20,16 +21,21 @@ pub mod event;
 mod freshness;
 mod health;
 mod machine;
+mod maintenance;
 mod overload;
 mod reconcile;
 mod record;
+mod reputation;
 mod supports;
 mod trust;
 mod view;
+mod vouching;
 mod word;
 
 pub use attempt::{Attempt, NewAttempt};
-pub use breaker::{Breaker, BreakerPolicy, BreakerState, BreakerView, Fault};
+pub use breaker::{
+    Breaker, BreakerMemory, BreakerPolicy, BreakerState, BreakerView, Fault, PUT_ASIDE_AFTER,
+};
 pub use event::{Effect, Effects, Event, Kinds};
 pub use freshness::HEARTBEATS_UNTIL_OVERDUE;
 pub use health::{Audience, HealthFacts};
@@ -37,7 +43,10 @@ pub use machine::{
     ADOPTION, FORGET_AFTER, GRACE_FOR_LATE_RESULTS, INHIBITION, MAX_GAPS, MAX_UNCLAIMED, Machine,
     Policy,
 };
+pub use maintenance::Aside;
 pub use overload::{Overload, OverloadPolicy};
 pub use reconcile::{Counted, Reconciled, by_count};
+pub use reputation::{NodeFailure, Reputation};
 pub use supports::Supports;
-pub use trust::{Arrival, SlowStart, Trust};
+pub use trust::{Arrival, GOOD_RECORD, SlowStart, Trust, TrustMemory};
+pub use vouching::Acquaintance;

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lingua_core::eligibility::{Route, Standing, WhyNot, why_not};
+use lingua_core::link::Breaker;
 use lingua_core::node::{Health, NodeProfile, ServiceKind};
-use lingua_core::{InstanceId, Lang, NodeId, TenantId};
+use lingua_core::{InstanceId, Lang, Moment, NodeId, TenantId};
 
 use crate::engine::Engine;
 use crate::job::Refusal;
-use crate::nodes::{BreakerView, NodeDetail, NodeFailure, Order, Supports};
+use crate::nodes::{Aside, BreakerView, NodeDetail, Order, Reputation, Supports};
 use crate::pairs::{PairView, directions, pair_views, plain_need, served};
 
 /// A node as its owner and operators see it.
@@ -31,24 +32,25 @@ pub struct NodeView {
     pub order: Order,
     /// What its failures brought it.
     pub breaker: BreakerView,
+    /// It keeps failing and was put aside.
+    pub aside: Option<Aside>,
     /// Of its present connection.
     pub epoch: u64,
     /// Slots it declares.
     pub declared_slots: u32,
     /// Slots open to jobs now.
     pub open_slots: u32,
+    /// Slots that are filled like any other node's; more of them are a last resort.
+    pub trusted_slots: u32,
     /// Slots taken, as far as this instance knows.
     pub used_slots: u32,
     /// Attempts that it has.
     pub running: usize,
     /// How long its recent jobs took.
     pub latency_ms: Option<u32>,
-    /// Jobs it did.
-    pub done: u64,
-    /// Jobs it failed.
-    pub failed: u64,
-    /// The last attempts that failed on it, the newest first.
-    pub failures: Vec<NodeFailure>,
+    /// What it did and failed, on whichever instance; of a node of another instance only in the view of
+    /// that node alone, as the store has it.
+    pub past: Reputation,
     /// What it can do.
     pub profile: Arc<NodeProfile>,
     /// What it understands.
@@ -92,15 +94,15 @@ impl Engine {
             overloaded: status.overloaded,
             order: status.order,
             breaker: status.breaker,
+            aside: status.aside,
             epoch: status.epoch,
             declared_slots: status.profile.max_slots,
             open_slots: status.open_slots,
+            trusted_slots: status.trusted_slots,
             used_slots: used,
             running: status.running,
             latency_ms,
-            done: status.done,
-            failed: status.failed,
-            failures: status.failures,
+            past: status.past.unwrap_or_default(),
             profile: status.profile,
             supports: status.supports,
             missing_models: status.missing_models,
@@ -111,13 +113,34 @@ impl Engine {
         Some(view)
     }
 
-    /// The same as its owner sees it: jobs have the ids that the node was told.
-    pub fn own_node_view(&self, id: &NodeId) -> Option<NodeView> {
+    /// The same with all that is known of it: of a node of another instance the store says what it did
+    /// and failed, and what follows from that.
+    pub async fn whole_node_view(&self, id: &NodeId) -> Option<NodeView> {
+        let is_here = self.router.status(id)?.past.is_some();
         let mut view = self.node_view(id)?;
-        for failure in &mut view.failures {
+        if !is_here && let Some(known) = self.router.known_in_store(id).await {
+            let breaker = Breaker::recalled(known.breaker, Moment::ZERO, &self.settings().breaker);
+            view.breaker = BreakerView::of(breaker.state(), Moment::ZERO);
+            view.aside = known.aside(&breaker, Moment::ZERO);
+            view.past = known;
+            view.why_idle = why_idle(&view);
+        }
+        Some(view)
+    }
+
+    /// The same as its owner sees it: jobs have the ids that the node was told.
+    pub async fn own_node_view(&self, id: &NodeId) -> Option<NodeView> {
+        let mut view = self.whole_node_view(id).await?;
+        for failure in &mut view.past.failures {
             failure.job = self.masked(failure.job);
         }
         Some(view)
+    }
+
+    /// The node's owner or an operator says that it is well: one job may show it at once. `false` if
+    /// nobody knows such a node.
+    pub fn vouch_for_node(&self, id: &NodeId) -> Result<bool, Refusal> {
+        self.router.vouch(id)
     }
 
     /// Why a node gets no jobs, for its next heartbeat's answer. Nothing while it works.
@@ -189,16 +212,17 @@ fn why_idle(view: &NodeView) -> Vec<String> {
     say(view.connected && !view.fresh, "its heartbeat is overdue".into());
     say(view.order == Order::Drain, "an administrator drains it".into());
     say(view.order == Order::Block, "an administrator blocked it".into());
-    if let BreakerView::Open { left_ms } = view.breaker {
-        say(
-            true,
-            format!("it failed too often and gets no jobs for {} s", left_ms.div_ceil(1_000)),
-        );
+    match (&view.aside, view.breaker) {
+        (Some(aside), _) => say(true, format!("it was {aside}")),
+        (None, BreakerView::Open { left_ms }) => {
+            let left_s = left_ms.div_ceil(1_000);
+            say(true, format!("it failed too often and gets no jobs for {left_s} s"));
+        }
+        (None, BreakerView::Probing) => {
+            say(true, "it failed before and gets one job as a probe".into());
+        }
+        (None, BreakerView::Closed) => {}
     }
-    say(
-        view.breaker == BreakerView::Probing,
-        "it failed before and gets one job as a probe".into(),
-    );
     say(
         view.overloaded,
         "it reports a resource above the threshold: it gets jobs only when no other node is free"
@@ -219,15 +243,19 @@ fn why_idle(view: &NodeView) -> Vec<String> {
         "it has no speech synthesis, so it gets text jobs only".into(),
     );
     say(!view.missing_models.is_empty(), format!("it lacks {}", view.missing_models.join(", ")));
+    let (open, trusted, declared) = (view.open_slots, view.trusted_slots, view.declared_slots);
+    say(view.used_slots >= open && view.connected, "all its open slots are taken".into());
+    // What is not open yet is never told as taken.
     say(
-        view.used_slots >= view.open_slots && view.connected,
-        match view.open_slots < view.declared_slots {
-            true => {
-                let (open, declared) = (view.open_slots, view.declared_slots);
-                format!("all its open slots are taken ({open} of {declared} slots open)")
-            }
-            false => "all its open slots are taken".into(),
-        },
+        open < declared && view.breaker == BreakerView::Closed,
+        format!("{open} of {declared} slots open; the others open as its jobs succeed"),
+    );
+    say(
+        open == declared && trusted < declared,
+        format!(
+            "{trusted} of {declared} slots are used like any other node's; the others only if no other \
+             is free, until its jobs succeed"
+        ),
     );
     let down: Vec<&str> = view.profile.listed_down().map(ServiceKind::as_str).collect();
     say(!down.is_empty(), format!("services that are not ready: {}", down.join(", ")));

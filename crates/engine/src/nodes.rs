@@ -4,14 +4,13 @@
 //!   store.
 //! - `link`: what nodes, jobs and other instances are to each other.
 //! - `registration`: a node comes in and says that it lives. `word`: what it says about jobs.
-//! - `marks`: nodes that miss something for a direction. `failures`: the last attempts that failed on one.
+//! - `marks`: nodes that miss something for a direction.
 //! - `limits`: how often a node may register. `status`: a node as people see it.
 //!
 //! A door calls [`Nodes::register`] for a connection and gets a [`Connection`]; with that it passes
 //! on heartbeats and words about jobs, and says when the connection is gone. The newest connection
 //! of a node wins; the older one is told so and has no further effect.
 
-mod failures;
 mod handle;
 mod limits;
 pub(crate) mod link;
@@ -21,11 +20,9 @@ mod registration;
 mod status;
 mod word;
 
-pub use failures::NodeFailure;
-pub(crate) use failures::RecentFailures;
 pub(crate) use handle::NodeHandle;
 pub(crate) use lingua_core::link::FORGET_AFTER;
-pub use lingua_core::link::{Arrival, BreakerView, Supports};
+pub use lingua_core::link::{Arrival, Aside, BreakerView, NodeFailure, Reputation, Supports};
 pub use lingua_protocol::node::NodeDetail;
 pub use lingua_store::nodes::Order;
 pub(crate) use link::{LinkCommand, NodeLink, NodeRouter, SendError};
@@ -91,6 +88,8 @@ pub struct Register {
     pub reports: bool,
     /// What it runs now, by ids as it knows them; `None` if it does not say.
     pub running: Option<Vec<(JobId, u32)>>,
+    /// How many jobs it runs, of a node that does not list them.
+    pub running_jobs: Option<u32>,
     /// What else it says.
     pub detail: NodeDetail,
 }
@@ -180,6 +179,14 @@ impl Nodes {
         let epoch = connection.epoch;
         tracing::info!(node.id = %connection.node.id, epoch, "node disconnected");
         connection.node.apply(Event::Disconnected { epoch });
+    }
+
+    /// The node's owner or an operator says that the node is well, if its connection is or was here: it
+    /// gets one job at once to show it. The error says when to say it again.
+    pub(crate) fn vouch(&self, id: &NodeId) -> Result<(), Duration> {
+        let node = self.get(id);
+        let refused = node.and_then(|node| node.apply(Event::Vouched).word_refused);
+        refused.map_or(Ok(()), Err)
     }
 
     /// An administrator's order, if the node's connection is or was here.
@@ -352,3 +359,6 @@ impl NodeHost {
 pub(crate) fn gap_name(said: &str) -> Option<ModelId> {
     ModelId::new(said.replace('@', ".")).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,10 +26,12 @@ pub struct PairView {
     pub ready: usize,
     /// Those of them that speak the target.
     pub speaking: usize,
-    /// Slots of the ready ones.
+    /// Slots of the ready ones that are open to jobs.
     pub slots: u64,
-    /// Free ones.
+    /// Free ones of those.
     pub free: u64,
+    /// Slots of the ready ones that are not open yet.
+    pub not_open: u64,
     /// Jobs in line.
     pub waiting: usize,
 }
@@ -51,6 +53,7 @@ pub(crate) fn pair_views(fleet: &FleetView, jobs: &Dispatcher) -> Vec<PairView> 
                 speaking: 0,
                 slots: 0,
                 free: 0,
+                not_open: 0,
                 waiting: 0,
             });
             pair.nodes += group.nodes;
@@ -58,6 +61,7 @@ pub(crate) fn pair_views(fleet: &FleetView, jobs: &Dispatcher) -> Vec<PairView> 
             pair.speaking += if group.profile.tts.serves(&tgt) { group.ready } else { 0 };
             pair.slots += group.slots;
             pair.free += group.free;
+            pair.not_open += group.not_open;
         }
     }
     for pair in pairs.values_mut() {
@@ -116,6 +120,7 @@ fn groups(fleet: &FleetView) -> Vec<Group> {
             ready: 0,
             slots: 0,
             free: 0,
+            not_open: 0,
         });
         let standing = node.standing();
         group.nodes += 1;
@@ -123,6 +128,7 @@ fn groups(fleet: &FleetView) -> Vec<Group> {
             group.ready += 1;
             group.slots += u64::from(node.max());
             group.free += u64::from(node.max().saturating_sub(node.used()));
+            group.not_open += u64::from(node.profile().max_slots.saturating_sub(node.max()));
         }
     }
     groups.into_values().collect()
@@ -134,6 +140,7 @@ struct Group {
     ready: usize,
     slots: u64,
     free: u64,
+    not_open: u64,
 }
 
 /// The directions a profile serves, by the predicate itself.

@@ -68,9 +68,14 @@ pub enum PeerMessage {
         /// It failed by the node's fault; unknown to the version before.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         blame: bool,
+        /// Why it failed; unknown to the version before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
     },
     /// To the same: the node did something that counts as a failed job. Unknown to the version before.
     NodeFault { node: NodeId },
+    /// To the same: the node's owner or an operator says that it is well. Unknown to the version before.
+    Vouch { node: NodeId },
     /// To the instance that has a job: this happened to an attempt of it.
     Job { job: JobId, node: NodeId, epoch: u64, event: PeerEvent },
     /// A slot of this node is free again.
@@ -102,6 +107,7 @@ impl PeerMessage {
             | PeerMessage::Control { .. }
             | PeerMessage::Forget { .. }
             | PeerMessage::NodeFault { .. }
+            | PeerMessage::Vouch { .. }
             | PeerMessage::Job { .. }
             | PeerMessage::SlotFreed { .. }
             | PeerMessage::SessionMoved { .. }

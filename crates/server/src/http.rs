@@ -66,6 +66,7 @@ fn routes() -> Vec<Route> {
         post("/v1/node/heartbeat", NODE, nodes::heartbeat),
         get("/v1/node/{id}/jobs", NODE, nodes::next),
         get("/v1/node/{id}", NODE, owner::view),
+        post("/v1/node/{id}/resume", NODE, owner::resume),
         post("/v1/job/ack", NODE, jobs::ack),
         post("/v1/job/done", NODE, jobs::done),
         post("/v1/job/fail", NODE, jobs::fail),

@@ -17,6 +17,7 @@ use crate::nodes::{NodeFeed, NodeOrders, NodeRecords};
 use crate::owners::SessionOwners;
 use crate::presence::Presence;
 use crate::rates::RateLimits;
+use crate::reputations::Reputations;
 use crate::requests::RequestIds;
 use crate::revocations::Revocations;
 use crate::slots::SlotLeases;
@@ -32,6 +33,8 @@ pub struct Backend {
     pub feed: Arc<dyn NodeFeed>,
     /// What administrators want of nodes.
     pub orders: Arc<dyn NodeOrders>,
+    /// What is known of nodes beyond their connections.
+    pub reputations: Arc<dyn Reputations>,
     /// Slot leases of nodes.
     pub slots: Arc<dyn SlotLeases>,
     /// Job records.

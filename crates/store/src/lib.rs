@@ -5,7 +5,8 @@
 //!
 //! - [`error`], [`clock`], [`instance`], [`backend`]: what can go wrong, whose time it is, who asks, and
 //!   all traits together.
-//! - [`nodes`]: node records, their feed, and administrators' orders. [`slots`]: slot leases.
+//! - [`nodes`]: node records, their feed, and administrators' orders. [`reputations`]: what nodes did and failed.
+//!   [`slots`]: slot leases.
 //! - [`jobs`]: job records and deadlines. [`requests`]: request ids. [`turns`]: nodes of turns.
 //! - [`owners`]: session owners. [`leaders`]: leaders of tasks. [`snapshots`]: the snapshot of all instances.
 //! - [`presence`]: which instances are alive. [`bus`]: messages between them.
@@ -20,6 +21,7 @@ pub mod clock;
 pub mod instance;
 pub mod backend;
 pub mod nodes;
+pub mod reputations;
 pub mod slots;
 pub mod jobs;
 pub mod requests;

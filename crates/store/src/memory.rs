@@ -1,12 +1,13 @@
 //! The embedded store: one process, no server, nothing on disk.
 //!
 //! Each trait has its own locks, held for the few steps of one call and never over an await. Where a
-//! call needs two, the order is fixed: owners before jobs, nodes before their feed. Nothing runs in
+//! call needs two, the order is fixed: owners before jobs, nodes before their feed and reputations. Nothing runs in
 //! the background: entries carry their end, are checked when looked at, and every write sweeps a few
 //! that are over.
 //!
 //! - `nodes` with its `feed`, and `slots` in the same shards: a grant sees the record it is for.
 //! - `bus` holds presence too: that an instance lives and what is in its inbox belong together.
+//! - `reputations` knows an owner by the record in those shards.
 //! - `jobs`, `deadlines`, `requests`, `turns`, `owners`, `leaders`, `snapshots`, `rates`, `revocations`,
 //!   `history`: one file per trait.
 //! - `fork`: a copy as a replica has it, for simulations.
@@ -32,6 +33,7 @@ mod nodes;
 mod owners;
 mod prehashed;
 mod rates;
+mod reputations;
 mod requests;
 mod revocations;
 mod sharded;
@@ -46,6 +48,7 @@ mod waiting;
 pub struct MemoryStore {
     clock: Clock,
     nodes: nodes::Nodes,
+    reputations: reputations::Known,
     jobs: jobs::Jobs,
     deadlines: deadlines::Deadlines,
     requests: requests::Requests,
@@ -75,6 +78,7 @@ impl MemoryStore {
             nodes: store.clone(),
             feed: store.clone(),
             orders: store.clone(),
+            reputations: store.clone(),
             slots: store.clone(),
             jobs: store.clone(),
             deadlines: store.clone(),
@@ -99,6 +103,7 @@ impl MemoryStore {
         MemoryStore {
             clock,
             nodes: nodes::Nodes::default(),
+            reputations: reputations::Known::default(),
             jobs: jobs::Jobs::default(),
             deadlines: deadlines::Deadlines::default(),
             requests: requests::Requests::default(),

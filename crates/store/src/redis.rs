@@ -14,6 +14,7 @@ mod keys;
 mod scripts;
 mod reply;
 mod nodes;
+mod reputations;
 mod slots;
 mod jobs;
 mod deadlines;
@@ -53,6 +54,7 @@ pub async fn open(url: &str, options: Options) -> Result<Backend, OpenError> {
     Ok(Backend {
         feed: nodes.clone(),
         orders: nodes.clone(),
+        reputations: nodes.clone(),
         nodes,
         slots: Arc::new(slots::RedisSlots::new(link.clone())),
         jobs: Arc::new(jobs::RedisJobs::new(link.clone())),

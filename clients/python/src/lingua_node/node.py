@@ -427,7 +427,8 @@ class Node:
                 link.say(self._registration(work))
 
     def _controlled(self, command: str, reason: object) -> None:
-        log.info("the scheduler says: %s", command)
+        why = f": {reason}" if isinstance(reason, str) else ""
+        log.info("the scheduler says: %s%s", command, why)
         if self._on_control is not None:
             try:
                 self._on_control(command, reason if isinstance(reason, str) else None)

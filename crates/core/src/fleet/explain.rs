@@ -20,6 +20,10 @@ pub struct Explanation {
     pub eligible: usize,
     /// Those of them that are asked only when no other has a free slot.
     pub last_resort: usize,
+    /// Slots of the eligible ones that are open to jobs.
+    pub open_slots: u64,
+    /// Slots of theirs that are not open yet.
+    pub slots_not_open: u64,
     against: [usize; WhyNot::ALL.len()],
 }
 
@@ -31,6 +35,11 @@ impl Explanation {
             explanation.nodes += 1;
             explanation.eligible += usize::from(why.is_empty());
             explanation.last_resort += usize::from(why.is_empty() && node.is_last_resort());
+            if why.is_empty() {
+                let (open, declared) = (node.max(), node.profile().max_slots);
+                explanation.open_slots += u64::from(open);
+                explanation.slots_not_open += u64::from(declared.saturating_sub(open));
+            }
             for reason in why.iter() {
                 explanation.against[reason as usize] += 1;
             }

@@ -86,10 +86,20 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    pub(super) fn on_blamed(&mut self, job: &JobId, attempt: u32, out: &mut Effects<K>) {
+    pub(super) fn on_blamed(
+        &mut self,
+        job: &JobId,
+        attempt: u32,
+        failed: Option<(u64, String)>,
+        out: &mut Effects<K>,
+    ) {
         let held = self.attempts.get(job, attempt);
-        let held = held.filter(|held| held.phase != Phase::Answered);
-        if let Some(fault) = held.and_then(|held| self.fault_of(held)) {
+        let Some(held) = held.filter(|held| held.phase != Phase::Answered) else { return };
+        let fault = self.fault_of(held);
+        if let Some((at_ms, code)) = failed {
+            self.past.note_failure(at_ms, *job, &code);
+        }
+        if let Some(fault) = fault {
             self.count_fault(fault, out);
         }
     }

@@ -2,7 +2,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::{Moment, millis};
+
+/// A node whose breaker opened so often, with no success in between, is put aside: its owner is told.
+/// With the default pauses that is after some 15 s and 6 failures in a row: more than a hiccup, and
+/// few jobs that others had to do again.
+pub const PUT_ASIDE_AFTER: u32 = 4;
 
 /// When a failing node gets no jobs, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,8 +31,32 @@ pub struct Breaker {
     failures: u32,
     /// The next pause.
     pause: Duration,
+    /// How often it opened since it was last closed.
+    openings: u32,
     /// The epoch of the latest connection whose break counted.
     last_break: Option<u64>,
+}
+
+/// A breaker as it is remembered from one connection's owner to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BreakerMemory {
+    /// Failures since the last success.
+    pub failures: u32,
+    /// How often it opened since it was last closed.
+    pub openings: u32,
+    /// It stays open for so long.
+    pub open_ms: Option<u64>,
+    /// The next pause.
+    pub next_pause_ms: u64,
+}
+
+impl BreakerMemory {
+    /// The same so much later.
+    pub(super) fn aged(self, age: Duration) -> Self {
+        let open_ms = self.open_ms.map(|left| left.saturating_sub(millis(age)));
+        BreakerMemory { open_ms, ..self }
+    }
 }
 
 /// What counts against a node.
@@ -58,8 +89,53 @@ impl Breaker {
             state: BreakerState::Closed,
             failures: 0,
             pause: Duration::from_millis(policy.first_pause_ms),
+            openings: 0,
             last_break: None,
         }
+    }
+
+    /// As it was when somebody else had the node's connection. One whose pause is over is let through
+    /// as a probe.
+    pub fn recalled(memory: BreakerMemory, now: Moment, policy: &BreakerPolicy) -> Self {
+        let (first, longest) = (policy.first_pause_ms, policy.longest_pause_ms);
+        let bounded = |ms: u64| Duration::from_millis(ms.min(longest));
+        let state = match memory.open_ms.filter(|_| memory.openings > 0) {
+            Some(left) if left > 0 => BreakerState::Open { until: now + bounded(left) },
+            Some(_) => BreakerState::Probing,
+            None if memory.openings > 0 => BreakerState::Probing,
+            None => BreakerState::Closed,
+        };
+        Breaker {
+            state,
+            failures: memory.failures,
+            pause: bounded(memory.next_pause_ms.max(first)),
+            openings: memory.openings,
+            last_break: None,
+        }
+    }
+
+    /// What is to be remembered of it.
+    pub fn memory(&self, now: Moment) -> BreakerMemory {
+        let open_ms = match self.state {
+            BreakerState::Open { until } => Some(millis(now.until(until))),
+            BreakerState::Closed | BreakerState::Probing => None,
+        };
+        BreakerMemory {
+            failures: self.failures,
+            openings: self.openings,
+            open_ms,
+            next_pause_ms: millis(self.pause),
+        }
+    }
+
+    /// Whether the node failed so often that its owner is told.
+    pub fn is_aside(&self) -> bool {
+        self.openings >= PUT_ASIDE_AFTER
+    }
+
+    /// Failures since the last success.
+    pub fn failures(&self) -> u32 {
+        self.failures
     }
 
     /// Which jobs the node gets.
@@ -85,6 +161,7 @@ impl Breaker {
             self.state = BreakerState::Open { until: now + self.pause };
             let longest = Duration::from_millis(policy.longest_pause_ms);
             self.pause = (self.pause * 2).min(longest);
+            self.openings = self.openings.saturating_add(1);
         }
         opens
     }
@@ -95,6 +172,7 @@ impl Breaker {
         let closes = self.state == BreakerState::Probing;
         if closes {
             self.state = BreakerState::Closed;
+            self.openings = 0;
             self.pause = Duration::from_millis(policy.first_pause_ms);
         }
         closes
@@ -107,6 +185,16 @@ impl Breaker {
             self.state = BreakerState::Probing;
         }
         over
+    }
+
+    /// Ends a pause at once, on somebody's word that the node is well. Returns whether the state
+    /// changed. The next failure opens it for as long as it would have.
+    pub fn probe_now(&mut self) -> bool {
+        let is_open = matches!(self.state, BreakerState::Open { .. });
+        if is_open {
+            self.state = BreakerState::Probing;
+        }
+        is_open
     }
 
     /// When [`Breaker::tick`] has something to do.
@@ -193,5 +281,54 @@ mod tests {
         }
         assert!(!fail(4), "of an earlier connection");
         assert!(fail(6), "the third break");
+    }
+
+    #[test]
+    fn a_node_that_keeps_failing_is_put_aside_until_a_probe_succeeds() {
+        let (mut breaker, mut now) = (Breaker::new(POLICY), Moment::ZERO);
+        for opening in 1..=PUT_ASIDE_AFTER + 2 {
+            while !breaker.failure(now, Fault::Job, POLICY) {}
+            assert_eq!(breaker.is_aside(), opening >= PUT_ASIDE_AFTER, "{opening}");
+            now = now + Duration::from_secs(1);
+            assert!(breaker.tick(now));
+        }
+        assert!(breaker.is_aside(), "a probe has not succeeded yet");
+        assert!(breaker.success(POLICY) && !breaker.is_aside());
+    }
+
+    #[test]
+    fn somebodys_word_ends_a_pause_and_nothing_else() {
+        let mut breaker = Breaker::new(POLICY);
+        assert!(!breaker.probe_now(), "nothing is in its way");
+        while !breaker.failure(Moment::ZERO, Fault::Job, POLICY) {}
+        assert!(breaker.probe_now() && !breaker.probe_now());
+        assert_eq!(breaker.state(), BreakerState::Probing);
+        assert!(breaker.failure(Moment::ZERO, Fault::Job, POLICY));
+        let longer = Moment::ZERO + Duration::from_millis(200);
+        assert_eq!(breaker.state(), BreakerState::Open { until: longer }, "as without the word");
+    }
+
+    #[test]
+    fn what_is_remembered_is_what_was_and_pauses_go_on_meanwhile() {
+        let (now, later) = (Moment::from_millis(50), Moment::from_millis(9_000));
+        let mut breaker = Breaker::new(POLICY);
+        let recall = |breaker: &Breaker, now, age_ms, later| {
+            let memory = breaker.memory(now).aged(Duration::from_millis(age_ms));
+            Breaker::recalled(memory, later, POLICY)
+        };
+        assert_eq!(recall(&breaker, now, 0, later).state(), BreakerState::Closed);
+        breaker.failure(now, Fault::Job, POLICY);
+        let mut next = recall(&breaker, now, 500, later);
+        next.failure(later, Fault::Job, POLICY);
+        assert!(next.failure(later, Fault::Job, POLICY), "the third in a row, wherever it was");
+        let until = later + Duration::from_millis(60);
+        assert_eq!(recall(&next, later, 40, later).state(), BreakerState::Open { until });
+        assert_eq!(recall(&next, later, 100, later).state(), BreakerState::Probing);
+        next.tick(later + Duration::from_millis(100));
+        assert_eq!(recall(&next, later, 0, later).state(), BreakerState::Probing);
+        // Another policy, or nonsense, never leaves a node alone for longer than is allowed.
+        let wrong = BreakerMemory { openings: 1, open_ms: Some(u64::MAX), ..next.memory(later) };
+        let until = later + Duration::from_millis(300);
+        assert_eq!(Breaker::recalled(wrong, later, POLICY).state(), BreakerState::Open { until });
     }
 }

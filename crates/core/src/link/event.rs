@@ -1,9 +1,10 @@
 //! What a node's machine is told and what it wants done: two closed lists.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Arrival, NewAttempt, Supports};
+use super::{Arrival, NewAttempt, Reputation, Supports};
 use crate::ids::{JobId, ModelId};
 use crate::node::{Health, NodeProfile, Order};
 use crate::slots::{Confirmed, LeaseToken};
@@ -67,6 +68,8 @@ pub enum Event<K: Kinds> {
         job: JobId,
         /// Which dispatch of it.
         attempt: u32,
+        /// When in epoch milliseconds and with which code, of a job that does not say it otherwise.
+        failed: Option<(u64, String)>,
     },
     /// The cancel that [`Effect::Send`] asked for is on the connection.
     CancelSent {
@@ -113,6 +116,17 @@ pub enum Event<K: Kinds> {
     },
     /// The node did something that counts as a failed job.
     Faulted,
+    /// An attempt failed on the node, for people.
+    FailureNoted {
+        /// When, in epoch milliseconds.
+        at_ms: u64,
+        /// Of which job, by its own id.
+        job: JobId,
+        /// Why, as a code.
+        code: String,
+    },
+    /// The node's owner or an operator says that it is well: one job may show it.
+    Vouched,
     /// The answer to [`Effect::Store`].
     Answered {
         /// The epoch of the call.
@@ -173,6 +187,10 @@ pub struct Registered {
     pub running: Option<Vec<(JobId, u32)>>,
     /// Another instance had its connection before.
     pub moved: bool,
+    /// When it came, in epoch milliseconds.
+    pub at_ms: u64,
+    /// What the store knows of it from before.
+    pub reputation: Option<Reputation>,
 }
 
 /// A sign of life. What is `None` stays as it was.
@@ -323,6 +341,15 @@ pub enum Effect<K: Kinds> {
     Overdue,
     /// The node failed too often and gets no jobs for a while.
     BreakerOpened,
+    /// The node keeps failing: its owner is told.
+    PutAside,
+    /// A node that was put aside did a job.
+    BackInService,
+    /// [`Event::Vouched`] came too often, and had no effect.
+    WordRefused {
+        /// When to try again.
+        retry_after: Duration,
+    },
     /// The node is on another instance now: these attempts go on there. The machine is done.
     Detached(Vec<super::Attempt<K>>),
     /// Send [`Event::Tick`] then; it replaces an earlier one.
@@ -350,6 +377,8 @@ pub enum ToNode<M> {
     Control {
         /// The command's name.
         command: &'static str,
+        /// Why, in words for its owner.
+        reason: Cow<'static, str>,
     },
     /// A newer connection took over: close.
     Superseded,
@@ -385,10 +414,10 @@ pub enum NotAssigned {
 /// What the store is asked.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Call {
-    /// Write the whole record again.
-    Put(Vitals),
-    /// Write what changes from beat to beat.
-    Beat(Vitals),
+    /// Write the whole record again, and what is known of the node if that changed.
+    Put(Vitals, Option<Box<Reputation>>),
+    /// Write what changes from beat to beat, and what is known of the node if that changed.
+    Beat(Vitals, Option<Box<Reputation>>),
     /// The current assignments of these jobs, in this order.
     LookUp(Vec<(JobId, u32)>),
     /// What the node runs.
@@ -424,7 +453,8 @@ pub struct Report {
     pub lease: Duration,
     /// A lease this young may be of an attempt that the node has not seen yet.
     pub grace: Duration,
-    /// How long a slot is held for a job on its way.
+    /// How long a node that can say gets no grant after a loss: as long as a slot is held for a job on
+    /// its way.
     pub reserve_lease: Duration,
     /// How long a node that cannot say gets no grant after a loss.
     pub quarantine: Duration,

@@ -14,6 +14,8 @@ pub struct HealthFacts {
     pub order: Order,
     /// What its failures brought it.
     pub breaker: BreakerState,
+    /// It was told to drain because it keeps failing: that it says so itself is no word of its own.
+    pub aside: bool,
     /// Its heartbeat is overdue.
     pub overdue: bool,
     /// It gets no jobs for a moment: a send failed, or it has not said yet what it runs.
@@ -44,6 +46,7 @@ impl HealthFacts {
             _ if !self.connected => Health::Offline,
             (Health::Ready, Order::Drain | Order::Block, _) => Health::Draining,
             (Health::Ready, Order::Serve, BreakerState::Open { .. }) => Health::Degraded,
+            (Health::Draining, Order::Serve, _) if self.aside => Health::Degraded,
             (Health::Ready, Order::Serve, _) if hindered => Health::Degraded,
             (declared, ..) => declared,
         }
@@ -60,6 +63,7 @@ mod tests {
         declared: Health::Ready,
         order: Order::Serve,
         breaker: BreakerState::Closed,
+        aside: false,
         overdue: false,
         held_back: false,
     };
@@ -79,6 +83,11 @@ mod tests {
             (HealthFacts { order: Order::Block, breaker: open, ..READY }, Health::Draining),
             (HealthFacts { breaker: open, ..READY }, Health::Degraded),
             (HealthFacts { breaker: BreakerState::Probing, ..READY }, Health::Ready),
+            (
+                HealthFacts { breaker: open, aside: true, declared: Health::Draining, ..READY },
+                Health::Degraded,
+            ),
+            (HealthFacts { declared: Health::Draining, ..READY }, Health::Draining),
         ] {
             for audience in [Audience::People, Audience::Instances, Audience::Choosing] {
                 assert_eq!(facts.health(audience), health, "{facts:?}");

@@ -14,12 +14,13 @@ use super::event::{Effect, Effects, Event, Heartbeat, Kinds, News, Registered, T
 use super::freshness::Freshness;
 use super::overload::{Overload, OverloadPolicy};
 use super::record::RecordSync;
+use super::reputation::Reputation;
 use super::trust::{Arrival, SlowStart, Trust};
 use super::word::Unclaimed;
 use crate::budget::Timing;
 use crate::ids::ModelId;
 use crate::node::{Health, NodeProfile, Order};
-use crate::rate::Rate;
+use crate::rate::{Gcra, Rate};
 use crate::time::Moment;
 
 /// A node that is back sends the results that it made while it was away: it has so long for them.
@@ -101,10 +102,14 @@ pub struct Machine<K: Kinds> {
     pub(super) unclaimed: VecDeque<Unclaimed<K>>,
     pub(super) gaps: Vec<(ModelId, Moment)>,
     pub(super) sync: RecordSync,
-    pub(super) done: u64,
-    pub(super) failed: u64,
-    /// `done + failed` at the last heartbeat.
-    ended_at_beat: u64,
+    /// What it did and failed. What follows from it stands in `breaker` and `trust`.
+    pub(super) past: Reputation,
+    /// Jobs done and failed that this machine did not count itself.
+    pub(super) recalled: (u64, u64),
+    /// Words that it is well.
+    pub(super) words: Gcra,
+    /// Jobs that it did and failed, at the last heartbeat.
+    pub(super) ended_at_beat: u64,
     timer: Option<Moment>,
 }
 
@@ -131,8 +136,9 @@ impl<K: Kinds> Machine<K> {
             unclaimed: VecDeque::new(),
             gaps: Vec::new(),
             sync: RecordSync::default(),
-            done: 0,
-            failed: 0,
+            past: Reputation::default(),
+            recalled: (0, 0),
+            words: Gcra::default(),
             ended_at_beat: 0,
             timer: None,
             policy,
@@ -159,7 +165,7 @@ impl<K: Kinds> Machine<K> {
             Event::GivenUp { job, attempt, reason, slot } => {
                 self.on_given_up(job, attempt, reason, slot, out);
             }
-            Event::Blamed { job, attempt } => self.on_blamed(&job, attempt, out),
+            Event::Blamed { job, attempt, failed } => self.on_blamed(&job, attempt, failed, out),
             Event::CancelSent { token } => self.on_cancel_sent(token, out),
             Event::Ended { job, attempt } => drop(self.attempts.remove(&job, attempt)),
             Event::Abandoned { job, attempt, slot } => {
@@ -172,8 +178,13 @@ impl<K: Kinds> Machine<K> {
                 self.on_send_failed(epoch, job, attempt, out);
             }
             Event::Faulted => self.count_fault(Fault::Job, out),
+            Event::FailureNoted { at_ms, job, code } => {
+                self.past.note_failure(at_ms, job, &code);
+                self.sync.pending.reputation = true;
+            }
+            Event::Vouched => self.on_vouched(out),
             Event::Answered { epoch, answer } => self.on_answer(epoch, answer, out),
-            Event::StoreIsBack => self.sync.pending.put |= self.is_connected(),
+            Event::StoreIsBack => self.on_store_back(),
             Event::Ordered(order) => self.on_ordered(order, out),
             Event::GapNoted { model, until } => self.on_gap(model, until, out),
             Event::GapsClosed(models) => self.close_gaps(&models, out),
@@ -195,6 +206,12 @@ impl<K: Kinds> Machine<K> {
             self.attempts.renumber(self.epoch, new.epoch);
         }
         let was_known = self.epoch > 0;
+        if !was_known || new.moved {
+            self.recall(new.reputation);
+        }
+        if self.past.since_ms == 0 {
+            self.past.since_ms = new.at_ms;
+        }
         self.trust = self.trust_of(new.arrival);
         (self.epoch, self.arrival, self.order) = (new.epoch, Some(new.arrival), new.order);
         (self.profile, self.version) = (new.profile, new.version);
@@ -217,6 +234,7 @@ impl<K: Kinds> Machine<K> {
         }
         self.sync.pending.beat |= was_known;
         self.sync.pending.renew |= was_known;
+        self.tell_aside(out);
         out.push(Effect::FleetChanged);
     }
 
@@ -249,7 +267,7 @@ impl<K: Kinds> Machine<K> {
         }
         self.sync.pending.beat = true;
         self.sync.pending.renew = true;
-        let ended = self.done + self.failed;
+        let ended = self.past.done + self.past.failed;
         if ended == self.ended_at_beat {
             out.push(Effect::Idle);
         }
@@ -290,8 +308,13 @@ impl<K: Kinds> Machine<K> {
         self.order = order;
         self.sync.pending.beat = true;
         if self.is_connected() {
-            let command = if order == Order::Serve { "resume" } else { "drain" };
-            out.push(Effect::Send(ToNode::Control { command }));
+            if order == Order::Serve && self.breaker.is_aside() {
+                self.tell_aside(out);
+            } else {
+                let command = if order == Order::Serve { "resume" } else { "drain" };
+                let reason = "by an administrator".into();
+                out.push(Effect::Send(ToNode::Control { command, reason }));
+            }
             if order == Order::Block {
                 out.push(Effect::Send(ToNode::Blocked));
             }
@@ -327,7 +350,11 @@ impl<K: Kinds> Machine<K> {
             out.push(Effect::Overdue);
             changed = true;
         }
-        changed |= self.breaker.tick(now);
+        if self.breaker.tick(now) {
+            self.sync.pending.reputation = true;
+            self.tell_aside(out);
+            changed = true;
+        }
         self.sync.pending.beat |= changed;
         for until in [&mut self.inhibited_until, &mut self.reporting.unreconciled_until] {
             changed |= until.take_if(|until| *until <= now).is_some();
@@ -405,29 +432,6 @@ impl<K: Kinds> Machine<K> {
     fn tell_all(&self, news: impl Fn() -> News<K::Payload>, out: &mut Effects<K>) {
         let wanted = self.attempts.iter().filter(|held| held.is_wanted());
         out.extend(wanted.map(|held| tell(held, news())));
-    }
-
-    /// A job failed by the node's fault.
-    pub(super) fn count_fault(&mut self, fault: Fault, out: &mut Effects<K>) {
-        self.failed += 1;
-        if self.breaker.failure(self.now, fault, &self.policy.breaker) {
-            self.sync.pending.beat = true;
-            out.push(Effect::BreakerOpened);
-            out.push(Effect::FleetChanged);
-        }
-    }
-
-    /// A job succeeded.
-    pub(super) fn count_success(&mut self, out: &mut Effects<K>) {
-        self.done += 1;
-        let closed = self.breaker.success(&self.policy.breaker);
-        if closed && let Some(arrival) = self.arrival {
-            self.trust = Trust::new(self.policy.slow_start, arrival);
-        }
-        if self.trust.success(self.profile.max_slots) || closed {
-            self.sync.pending.beat = true;
-            out.push(Effect::FleetChanged);
-        }
     }
 }
 

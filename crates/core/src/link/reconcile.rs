@@ -19,6 +19,8 @@ pub(super) struct Running {
     pub known: Vec<LeaseToken>,
     /// Jobs that another process sent, or nobody.
     pub unknown: Vec<(JobId, u32)>,
+    /// Nobody knows some of those, and the node does not stop when it is told to.
+    pub strays: bool,
 }
 
 /// A list of running jobs, sorted.
@@ -29,6 +31,11 @@ pub(super) struct Sorted {
 }
 
 impl Running {
+    /// Nothing, as far as it is known.
+    pub fn new(at: Moment) -> Self {
+        Running { at, known: Vec::new(), unknown: Vec::new(), strays: false }
+    }
+
     /// Sorts a list of running jobs, each counted once, by what is held of each: its lease, and
     /// whether somebody waits for it.
     pub fn sort(
@@ -37,8 +44,7 @@ impl Running {
         held: impl Fn(&JobId, u32) -> Option<(LeaseToken, bool)>,
     ) -> Sorted {
         let mut seen = HashSet::with_capacity(named.len());
-        let running = Running { at, known: Vec::new(), unknown: Vec::new() };
-        let mut sorted = Sorted { running, given_up: Vec::new() };
+        let mut sorted = Sorted { running: Running::new(at), given_up: Vec::new() };
         for (job, attempt) in named.into_iter().filter(|named| seen.insert(*named)) {
             match held(&job, attempt) {
                 Some((token, true)) => sorted.running.known.push(token),

@@ -31,6 +31,8 @@ pub(super) struct Pending {
     pub beat: bool,
     /// The node gave a sign of life: the leases of what it has go on.
     pub renew: bool,
+    /// What is known of the node changed. It goes along with the next of the two above.
+    pub reputation: bool,
     /// What the node says it runs.
     pub report: Option<Running>,
     /// How many jobs it runs by its own word, and when it said so.
@@ -122,9 +124,14 @@ impl<K: Kinds> Machine<K> {
             return out.push(Effect::Paced);
         }
         let update = std::mem::take(&mut self.sync.pending);
-        let vitals = self.vitals();
-        let call = if update.put { Call::Put(vitals) } else { Call::Beat(vitals) };
+        let call = self.writing(&update, update.put);
         self.call(call, Step::Writing(update), out);
+    }
+
+    fn writing(&self, update: &Pending, whole: bool) -> Call {
+        let reputation = update.reputation.then(|| Box::new(self.reputation()));
+        let write = if whole { Call::Put } else { Call::Beat };
+        write(self.vitals(), reputation)
     }
 
     fn call(&mut self, call: Call, step: Step, out: &mut Effects<K>) {
@@ -149,11 +156,13 @@ impl<K: Kinds> Machine<K> {
                 self.written(update, !confirmed, out);
             }
             (Step::Writing(update), Answer::PutAgain) => {
-                self.call(Call::Put(self.vitals()), Step::Writing(update), out);
+                let call = self.writing(&update, true);
+                self.call(call, Step::Writing(update), out);
             }
             // Whether grants wait for a report, the next beat tells; one too many does no harm.
             (Step::Writing(update), Answer::Stored) => self.written(update, true, out),
             (Step::LookingUp(report), Answer::Found(found)) => self.looked_up(report, found, out),
+            (Step::Writing(update), _) => self.sync.pending.reputation |= update.reputation,
             (Step::Confirming { running, reported_at }, Answer::Confirmed(confirmed)) => {
                 self.confirmed(running.unwrap_or_default(), reported_at, confirmed, out);
             }
@@ -215,7 +224,7 @@ impl<K: Kinds> Machine<K> {
         for token in freed {
             self.release(token, out);
         }
-        running.map(|known| Running { at, known, unknown: Vec::new() })
+        running.map(|known| Running { known, ..Running::new(at) })
     }
 
     /// The jobs of a report that another process sent are looked up; one that nobody knows, or that
@@ -227,18 +236,22 @@ impl<K: Kinds> Machine<K> {
         out: &mut Effects<K>,
     ) {
         let unknown = std::mem::take(&mut report.unknown);
+        let obeys = self.supports().is_some_and(|supports| supports.cancel);
         let mut found = found.into_iter();
         for (job, attempt) in unknown {
             match found.next().flatten() {
                 Some(token) => report.known.push(token),
-                None => self.send_cancel(job, attempt, "unknown", out),
+                None => {
+                    self.send_cancel(job, attempt, "unknown", out);
+                    report.strays |= !obeys;
+                }
             }
         }
         self.confirm_report(report, out);
     }
 
     fn confirm_report(&mut self, report: Running, out: &mut Effects<K>) {
-        let Running { at, mut known, .. } = report;
+        let Running { at, mut known, strays, .. } = report;
         // On a slow day the store is told late. What the node did not know of when it reported is no
         // reason to take the slot of what it accepted since.
         let newer = self.attempts.iter().filter(|held| {
@@ -246,13 +259,24 @@ impl<K: Kinds> Machine<K> {
         });
         let newer: Vec<LeaseToken> = newer.map(|held| held.token).collect();
         known.extend(newer);
-        self.confirm(Some(known), Some(at), out);
+        self.confirm_for(Some(known), Some(at), strays, out);
     }
 
     fn confirm(
         &mut self,
         running: Option<Vec<LeaseToken>>,
         reported_at: Option<Moment>,
+        out: &mut Effects<K>,
+    ) {
+        self.confirm_for(running, reported_at, false, out);
+    }
+
+    /// With `strays` the node also works on jobs that nobody knows, and that it cannot be told to stop.
+    fn confirm_for(
+        &mut self,
+        running: Option<Vec<LeaseToken>>,
+        reported_at: Option<Moment>,
+        strays: bool,
         out: &mut Effects<K>,
     ) {
         let (timing, lease) = (&self.policy.timing, self.running_lease());
@@ -262,7 +286,11 @@ impl<K: Kinds> Machine<K> {
             running: running.clone(),
             lease,
             grace: grace.min(lease / 2),
-            reserve_lease: Duration::from_millis(timing.reserve_lease_ms_of(calls)),
+            // Nobody holds a lease for strays: after a loss, time alone ends them.
+            reserve_lease: Duration::from_millis(match strays {
+                true => timing.quarantine_ms.max(timing.reserve_lease_ms_of(calls)),
+                false => timing.reserve_lease_ms_of(calls),
+            }),
             quarantine: Duration::from_millis(timing.quarantine_ms),
         };
         self.call(Call::Confirm(report), Step::Confirming { running, reported_at }, out);

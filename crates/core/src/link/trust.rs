@@ -16,7 +16,8 @@ pub enum SlowStart {
 }
 
 /// How a node came in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Arrival {
     /// Without a credential, from the scheduler's own machine.
     Local,
@@ -26,14 +27,45 @@ pub enum Arrival {
     Credential,
 }
 
-/// Begins with one slot and doubles with every success, up to what the node declares. What is above
-/// that is a last resort, and only under a credential it is held back: then the operator, who gives
-/// out credentials and can be asked, wants it so.
+/// With so many successes a node has a good record, and is trusted with all that it declares. A failure
+/// costs [`FAILURE_COSTS`] of them, so nobody gets there who fails one job of nine.
+pub const GOOD_RECORD: u32 = 64;
+
+/// Successes that a failure takes from a node's record.
+const FAILURE_COSTS: u32 = 8;
+
+/// Begins with one slot and doubles with every success, up to what the node declares, or all of it with
+/// a good record. What is above that is a last resort, and only under a credential it is held back: then
+/// the operator, who gives out credentials and can be asked, wants it so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trust {
     earned: u32,
-    /// Slots that are not earned are not opened at all.
-    held: bool,
+    /// Successes towards a good record.
+    successes: u32,
+    unearned: Unearned,
+}
+
+/// What becomes of slots that are not earned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unearned {
+    /// They are like the others.
+    Open,
+    /// They are used when no other slot is free.
+    LastResort,
+    /// They are not opened.
+    Closed,
+}
+
+/// How far a node is trusted, as it is remembered from one connection's owner to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TrustMemory {
+    /// How it came in then: what it earned under one name is not believed of whoever comes in another
+    /// way under it.
+    pub arrival: Arrival,
+    /// Slots that it earned.
+    pub earned: u32,
+    /// Successes towards a good record.
+    pub successes: u32,
 }
 
 impl Trust {
@@ -44,18 +76,42 @@ impl Trust {
             SlowStart::All => true,
             SlowStart::Off => false,
         };
-        let earned = if slowly { 1 } else { u32::MAX };
-        Trust { earned, held: slowly && arrival == Arrival::Credential }
+        let unearned = match (slowly, arrival) {
+            (false, _) => Unearned::Open,
+            (true, Arrival::Credential) => Unearned::Closed,
+            (true, Arrival::Local | Arrival::Open) => Unearned::LastResort,
+        };
+        Trust { earned: 1, successes: 0, unearned }
+    }
+
+    /// Of a node that is known from before, or not.
+    pub fn recalled(slow_start: SlowStart, arrival: Arrival, memory: Option<TrustMemory>) -> Self {
+        let new = Trust::new(slow_start, arrival);
+        match memory.filter(|memory| memory.arrival == arrival) {
+            Some(TrustMemory { earned, successes, .. }) => {
+                Trust { earned: earned.max(1), successes, ..new }
+            }
+            None => new,
+        }
+    }
+
+    /// What is to be remembered of it.
+    pub fn memory(&self, arrival: Arrival) -> TrustMemory {
+        TrustMemory { arrival, earned: self.earned, successes: self.successes }
     }
 
     /// Slots that are filled like any other node's.
     pub fn trusted(&self, declared: u32) -> u32 {
-        self.earned.min(declared)
+        let all = self.unearned == Unearned::Open || self.successes >= GOOD_RECORD;
+        if all { declared } else { self.earned.min(declared) }
     }
 
     /// Slots open to jobs of those declared.
     pub fn open(&self, declared: u32) -> u32 {
-        if self.held { self.trusted(declared) } else { declared }
+        match self.unearned {
+            Unearned::Open | Unearned::LastResort => declared,
+            Unearned::Closed => self.trusted(declared),
+        }
     }
 
     /// A job succeeded. Says whether more is trusted now.
@@ -63,6 +119,14 @@ impl Trust {
         let before = self.trusted(declared);
         // Not beyond what is declared: a later, larger word must be earned as well.
         self.earned = self.earned.saturating_mul(2).min(declared.max(self.earned));
+        self.successes = self.successes.saturating_add(1).min(2 * GOOD_RECORD);
+        self.trusted(declared) != before
+    }
+
+    /// A job failed by the node's fault. Says whether less is trusted now.
+    pub fn failure(&mut self, declared: u32) -> bool {
+        let before = self.trusted(declared);
+        self.successes = self.successes.saturating_sub(FAILURE_COSTS);
         self.trusted(declared) != before
     }
 }
@@ -99,6 +163,38 @@ mod tests {
             let trust = Trust::new(slow_start, arrival);
             let found = (trust.trusted(4), trust.open(4));
             assert_eq!(found, (trusted, open), "{slow_start:?} {arrival:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_comes_back_the_same_way_begins_with_what_it_earned() {
+        let mut trust = Trust::new(SlowStart::All, Arrival::Credential);
+        (0..2).for_each(|_| drop(trust.success(8)));
+        let memory = Some(trust.memory(Arrival::Credential));
+        let again = |arrival, memory| Trust::recalled(SlowStart::All, arrival, memory).trusted(8);
+        assert_eq!(again(Arrival::Credential, memory), 4);
+        assert_eq!(again(Arrival::Open, memory), 1, "anybody can use a name");
+        assert_eq!(again(Arrival::Credential, None), 1);
+        let nonsense = TrustMemory { arrival: Arrival::Open, earned: 0, successes: 0 };
+        assert_eq!(again(Arrival::Open, Some(nonsense)), 1, "never none");
+    }
+
+    #[test]
+    fn a_good_record_is_trusted_with_all_and_is_lost_by_failing() {
+        let mut trust = Trust::new(SlowStart::Strangers, Arrival::Open);
+        (0..GOOD_RECORD).for_each(|_| drop(trust.success(2)));
+        assert_eq!(trust.trusted(200), 200);
+        let memory = Some(trust.memory(Arrival::Open));
+        let again = Trust::recalled(SlowStart::Strangers, Arrival::Open, memory);
+        assert_eq!(again.trusted(200), 200, "for whoever has its connection next");
+        assert!(trust.failure(200));
+        assert_eq!(trust.trusted(200), 2, "what it earned slot by slot");
+        // One failure in nine jobs never makes a good record.
+        let mut fails = Trust::new(SlowStart::Strangers, Arrival::Open);
+        for _ in 0..1_000 {
+            (0..FAILURE_COSTS).for_each(|_| drop(fails.success(2)));
+            fails.failure(2);
+            assert_eq!(fails.trusted(200), 2);
         }
     }
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::Supports;
 use super::attempt::Attempt;
-use super::breaker::BreakerState;
+use super::breaker::{Breaker, BreakerState};
 use super::event::{Kinds, Vitals};
 use super::health::{Audience, HealthFacts};
 use super::machine::{Line, Machine};
+use super::reputation::Reputation;
 use super::trust::{Arrival, Trust};
 use crate::eligibility::Standing;
 use crate::ids::JobId;
@@ -52,6 +53,7 @@ impl<K: Kinds> Machine<K> {
             declared: self.declared,
             order: self.order,
             breaker: self.breaker.state(),
+            aside: self.breaker.is_aside(),
             overdue: self.freshness.is_overdue(),
             held_back: held_back.into_iter().flatten().any(|until| until > self.now),
         };
@@ -113,7 +115,7 @@ impl<K: Kinds> Machine<K> {
             health: self.health(Audience::Choosing),
             fresh: self.freshness.is_fresh(self.now),
             overloaded: self.overload.is_overloaded(),
-            trusted: self.trust.trusted(self.profile.max_slots),
+            trusted: self.trusted_slots(),
             missing_models: self.gaps.iter().map(|(model, _)| model.clone()).collect(),
         }
     }
@@ -138,9 +140,24 @@ impl<K: Kinds> Machine<K> {
         self.breaker.state()
     }
 
-    /// Jobs that succeeded and failed on it.
-    pub fn totals(&self) -> (u64, u64) {
-        (self.done, self.failed)
+    /// What it did and failed, and what follows from it, as it is remembered.
+    pub fn reputation(&self) -> Reputation {
+        Reputation {
+            breaker: self.breaker.memory(self.now),
+            trust: self.arrival.map(|arrival| self.trust.memory(arrival)),
+            ..self.past.clone()
+        }
+    }
+
+    /// Jobs that succeeded and failed on it while this machine had it.
+    pub fn totals_here(&self) -> (u64, u64) {
+        let (done, failed) = self.recalled;
+        (self.past.done.saturating_sub(done), self.past.failed.saturating_sub(failed))
+    }
+
+    /// Slots that are filled like any other node's.
+    pub fn trusted_slots(&self) -> u32 {
+        self.trust.trusted(self.profile.max_slots)
     }
 
     /// How long a running job's slot lasts without a word from the node.
@@ -149,8 +166,13 @@ impl<K: Kinds> Machine<K> {
         Duration::from_millis(self.policy.timing.running_lease_for_ms(heartbeat))
     }
 
+    /// The trust that the node has if it comes in like this, and what its failures brought it.
+    pub fn trust_and_breaker(&self, arrival: Arrival) -> (Trust, Breaker) {
+        (self.trust_of(arrival), self.breaker)
+    }
+
     /// The trust that a node has that comes in like this.
-    pub fn trust_of(&self, arrival: Arrival) -> Trust {
+    pub(super) fn trust_of(&self, arrival: Arrival) -> Trust {
         let as_before = self.arrival == Some(arrival);
         if as_before { self.trust } else { Trust::new(self.policy.slow_start, arrival) }
     }

@@ -31,6 +31,7 @@ pub(crate) enum Op {
     Order(u8),
     Gap { ms: u64 },
     Faulted,
+    Vouched,
     Disconnect { stale: bool },
     MoveAway { stale: bool },
 }
@@ -110,7 +111,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_map(|lost| Op::StoreBack { lost }),
         1 => (0..3u8).prop_map(Op::Order),
         1 => ms.prop_map(|ms| Op::Gap { ms }),
-        1 => Just(Op::Faulted),
+        3 => Just(Op::Faulted),
+        1 => Just(Op::Vouched),
         3 => rarely().prop_map(|stale| Op::Disconnect { stale }),
         1 => prop::bool::weighted(0.6).prop_map(|stale| Op::MoveAway { stale }),
     ]

@@ -89,6 +89,8 @@ impl Node {
             lists_running: running.is_some(),
             running,
             moved: false,
+            at_ms: 1,
+            reputation: None,
         };
         self.feed(Event::Registered(Box::new(registered)))
     }
@@ -134,6 +136,10 @@ fn token(n: u32) -> LeaseToken {
 fn worded(effect: Effect<Plain>) -> Option<String> {
     Some(match effect {
         Effect::Send(ToNode::Assign(_)) => "assign".into(),
+        Effect::Send(ToNode::Control { command, reason }) => format!("{command}: {reason}"),
+        Effect::PutAside => "put aside".into(),
+        Effect::BackInService => "back in service".into(),
+        Effect::WordRefused { retry_after } => format!("again in {} s", retry_after.as_secs()),
         Effect::Send(ToNode::Cancel { reason, frees, .. }) => {
             format!("cancel {reason}{}", if frees.is_some() { ", then release" } else { "" })
         }
@@ -290,7 +296,7 @@ fn one_break_of_the_connection_counts_once_against_the_node() {
     let epoch = node.epoch;
     node.feed(Event::Disconnected { epoch });
     for n in 1..3 {
-        node.feed(Event::Blamed { job: token(n).job, attempt: 1 });
+        node.feed(Event::Blamed { job: token(n).job, attempt: 1, failed: None });
     }
     assert_eq!(node.machine.breaker(), BreakerState::Closed, "two jobs, one break");
 }
@@ -302,4 +308,130 @@ fn an_older_agent_ends_the_earlier_parts_of_a_turn_with_the_closing_one() {
     node.assign(1);
     node.assign(2);
     assert_eq!(node.says(2, WordKind::Success), ["tell result", "tell turn closed"]);
+}
+
+/// A node whose owner made it worse: it fails everything.
+fn failing() -> Node {
+    let mut node = Node::new();
+    node.register(OURS, None);
+    node
+}
+
+fn fails(node: &mut Node) -> Vec<String> {
+    let (at_ms, job) = (1, token(1).job);
+    node.feed(Event::FailureNoted { at_ms, job, code: "GPU_LOST".into() });
+    node.feed(Event::Faulted)
+}
+
+#[test]
+fn a_node_that_keeps_failing_is_told_to_drain_and_why_until_a_probe_succeeds() {
+    let mut node = failing();
+    assert!(fails(&mut node).is_empty());
+    assert_eq!(fails(&mut node), ["breaker opened"]);
+    for _ in 0..2 {
+        assert!(node.wait(Duration::from_secs(2)).is_empty());
+        assert_eq!(fails(&mut node), ["breaker opened"]);
+    }
+    node.wait(Duration::from_secs(2));
+    let why = "put aside after 5 failures in a row, the last one GPU_LOST";
+    let drain = |why: &str| {
+        format!("drain: {why}: it gets one job as a probe in 1 s, or when its owner resumes it")
+    };
+    assert_eq!(fails(&mut node), ["breaker opened".to_owned(), drain(why), "put aside".into()]);
+    let resume = format!("resume: {why}: it gets one job as a probe now");
+    assert_eq!(node.wait(Duration::from_secs(1)), [resume]);
+    let why = "put aside after 6 failures in a row, the last one GPU_LOST";
+    assert_eq!(fails(&mut node), ["breaker opened".to_owned(), drain(why)], "it is aside already");
+    node.wait(Duration::from_secs(1));
+    node.assign(9);
+    let back = node.says(9, WordKind::Success);
+    assert_eq!(back, ["tell result", "back in service"]);
+    assert!(node.machine.aside().is_none());
+}
+
+#[test]
+fn the_owners_word_brings_a_probe_at_once_and_is_taken_now_and_then() {
+    let mut node = failing();
+    for _ in 0..2 {
+        fails(&mut node);
+    }
+    assert!(node.feed(Event::Vouched).is_empty());
+    assert_eq!(node.machine.breaker(), BreakerState::Probing);
+    fails(&mut node);
+    node.feed(Event::Vouched);
+    fails(&mut node);
+    assert_eq!(node.feed(Event::Vouched), ["again in 30 s"]);
+    assert!(matches!(node.machine.breaker(), BreakerState::Open { .. }));
+}
+
+#[test]
+fn an_administrators_order_comes_before_what_the_scheduler_says() {
+    let mut node = failing();
+    node.feed(Event::Ordered(Order::Drain));
+    for _ in 0..2 {
+        fails(&mut node);
+    }
+    for _ in 0..3 {
+        node.wait(Duration::from_secs(2));
+        let said = fails(&mut node);
+        assert!(!said.iter().any(|said| said.starts_with("drain")), "{said:?}");
+    }
+    let said = node.feed(Event::Ordered(Order::Serve));
+    assert!(said.len() == 1 && said[0].starts_with("drain: put aside"), "{said:?}");
+}
+
+#[test]
+fn what_a_node_did_elsewhere_is_known_where_it_comes_next() {
+    let mut node = failing();
+    for _ in 0..2 {
+        fails(&mut node);
+    }
+    let known = node.machine.reputation();
+    assert_eq!((known.failed, known.failed_by_code["GPU_LOST"]), (2, 2));
+    let mut next = Node::new();
+    let profile = Arc::clone(node.machine.profile().0);
+    let registered = Registered {
+        epoch: 7,
+        over: None,
+        profile,
+        version: 1,
+        health: Health::Ready,
+        supports: OURS,
+        arrival: Arrival::Local,
+        order: Order::Serve,
+        heartbeat: Duration::from_secs(5),
+        lists_running: false,
+        running: None,
+        moved: true,
+        at_ms: 9,
+        reputation: Some(known.aged(Duration::from_millis(100))),
+    };
+    next.feed(Event::Registered(Box::new(registered)));
+    let until = Moment::ZERO + Duration::from_millis(400);
+    assert_eq!(next.machine.breaker(), BreakerState::Open { until }, "the rest of its pause");
+    assert_eq!(next.machine.reputation().since_ms, 1);
+    assert_eq!(next.machine.reputation().latest_failures().len(), 2);
+}
+
+/// A node that names what nobody knows after a loss, and that stops for nobody.
+#[test]
+fn after_a_loss_jobs_that_nobody_knows_hold_grants_until_they_are_over_or_stopped() {
+    for (obeys, hold_ms) in [(true, 3_000), (false, 45_000)] {
+        let mut node = Node::new();
+        let supports = Supports { cancel: obeys, ..OURS };
+        node.register(supports, None);
+        let named = Heartbeat { running: Some(vec![(token(5).job, 1)]), ..Heartbeat::default() };
+        let epoch = node.epoch;
+        node.feed(Event::Heartbeat { epoch, beat: named });
+        let confirmed = Answer::Kept { confirmed: false };
+        assert_eq!(node.answer(confirmed), ["look 1 up"]);
+        let answered = Event::Answered { epoch, answer: Answer::Found(vec![None]) };
+        let effects = node.machine.on_event(node.now, answered);
+        let report = effects.into_iter().find_map(|effect| match effect {
+            Effect::Store { call: Call::Confirm(report), .. } => Some(report),
+            _ => None,
+        });
+        let hold = report.expect("it is told to the store").reserve_lease;
+        assert_eq!(hold, Duration::from_millis(hold_ms), "{obeys}");
+    }
 }

@@ -98,11 +98,13 @@ impl Cluster {
         id: &NodeId,
         (job, attempt): (JobId, u32),
         over: bool,
-        blame: bool,
+        (blame, code): (bool, Option<String>),
     ) {
         let Some(node) = self.nodes.get(id) else { return };
         if blame {
-            node.post(LinkCommand::Blame { job, attempt });
+            let at_ms = self.shared.clock.now().as_millis();
+            let failed = code.map(|code| (at_ms, code));
+            node.apply(Event::Blamed { job, attempt, failed });
         }
         match over {
             true => node.post(LinkCommand::End { job, attempt }),

@@ -116,11 +116,15 @@ impl Cluster {
                     self.tell_for(&node, epoch, ToNode::Control { command, reason });
                 }
             }
-            PeerMessage::Forget { node, job, attempt, over, blame } => {
+            PeerMessage::Forget { node, job, attempt, over, blame, code } => {
                 self.give_up_fetching((job, attempt));
-                self.forget_for(from, &node, (job, attempt), over, blame);
+                self.forget_for(from, &node, (job, attempt), over, (blame, code));
             }
             PeerMessage::NodeFault { node } => self.router.fault(&node),
+            PeerMessage::Vouch { node } => {
+                // Too many words change nothing; who said this one is not there to be told.
+                let _ = self.nodes.vouch(&node);
+            }
             PeerMessage::Job { job, node, epoch, event } => {
                 if self.router.speaks_for(&node, epoch) {
                     self.on_event(from, job, event);

@@ -22,9 +22,9 @@ use tokio::time::Instant;
 use super::remote_link::RemoteLink;
 use super::remote_nodes::GapEnds;
 use crate::fleet::FleetView;
-use crate::job::{Assign, JobEvent, JobEvents};
+use crate::job::{Assign, JobEvent, JobEvents, is_code};
 use crate::nodes::link::{Reach, SlotGuard};
-use crate::nodes::{LinkCommand, NodeDetail, NodeLink, NodeStatus, RecentFailures, SendError};
+use crate::nodes::{LinkCommand, NodeDetail, NodeLink, NodeStatus, SendError};
 use crate::shared::Shared;
 
 /// A node of another instance.
@@ -44,7 +44,6 @@ struct State {
     lost_at: Option<Instant>,
     /// Attempts of this instance's jobs that it was sent.
     sent: HashMap<JobId, Sent, lingua_core::hash::Fast>,
-    failures: RecentFailures,
     /// It is connected to this instance now: its entry in the fleet is not this one's any more.
     is_here: bool,
 }
@@ -69,6 +68,8 @@ struct Sent {
     attempt: NewAttempt<JobEvents>,
     /// Its job said that it failed by the node's fault.
     blamed: bool,
+    /// The code of that.
+    code: Option<String>,
     /// After this its job is over, whether or not it has said so.
     until: Instant,
 }
@@ -80,7 +81,6 @@ impl RemoteNode {
             route: None,
             lost_at: Some(Instant::now()),
             sent: HashMap::default(),
-            failures: RecentFailures::default(),
             is_here: false,
         };
         RemoteNode { id, shared, state: Mutex::new(state), gaps_end }
@@ -169,7 +169,7 @@ impl RemoteNode {
     fn sent(&self, attempt: NewAttempt<JobEvents>) -> Sent {
         let timing = &self.shared.settings.timing;
         let longest = Duration::from_millis(timing.deadline_ms + timing.margin_ms);
-        Sent { attempt, blamed: false, until: Instant::now() + longest }
+        Sent { attempt, blamed: false, code: None, until: Instant::now() + longest }
     }
 
     pub fn apply_order(&self, order: Order) {
@@ -206,11 +206,13 @@ impl RemoteNode {
             order: known.order,
             breaker: BreakerView::Closed,
             epoch: known.epoch,
+            aside: None,
             open_slots: known.open_slots,
+            // How far a node is trusted, its owner alone knows.
+            trusted_slots: known.profile.max_slots,
             running: state.sent.len(),
-            done: 0,
-            failed: 0,
-            failures: state.failures.latest(),
+            here: (0, 0),
+            past: None,
             profile: Arc::clone(&known.profile),
             supports: state.supports(),
             missing_models: known.gaps.iter().map(|(model, _)| model.to_string()).collect(),
@@ -228,9 +230,16 @@ impl RemoteNode {
         let owner = state.known.owner.clone();
         drop(state);
         if self.shared.outbox.is_alive(&owner) {
-            let (node, blame) = (self.id.clone(), sent.blamed);
-            let word = PeerMessage::Forget { node, job, attempt, over, blame };
+            let (node, blame, code) = (self.id.clone(), sent.blamed, sent.code);
+            let word = PeerMessage::Forget { node, job, attempt, over, blame, code };
             let _ = self.shared.outbox.send(&owner, word);
+        }
+    }
+
+    fn tell_owner(&self, message: PeerMessage) {
+        let route = self.state.lock().route.clone();
+        if let Some(route) = route {
+            let _ = route.send(message);
         }
     }
 
@@ -324,17 +333,16 @@ impl NodeLink for RemoteNode {
                 state.known.gaps.retain(|(known, _)| !models.contains(known));
                 self.put_entry(state);
             }
-            LinkCommand::NoteFailure { at_ms, job, code } => {
-                self.state.lock().failures.note(at_ms, job, &code);
+            // Its owner hears of it when the attempt is forgotten, unless the node itself said it.
+            LinkCommand::NoteFailure { job, code, .. } => {
+                if let Some(sent) = self.state.lock().sent.get_mut(&job) {
+                    sent.code = Some(code).filter(|code| is_code(code));
+                }
             }
             // The owner keeps the leases alive.
             LinkCommand::Extended { .. } => {}
-            LinkCommand::Fault => {
-                let route = self.state.lock().route.clone();
-                if let Some(route) = route {
-                    let _ = route.send(PeerMessage::NodeFault { node: self.id.clone() });
-                }
-            }
+            LinkCommand::Fault => self.tell_owner(PeerMessage::NodeFault { node: self.id.clone() }),
+            LinkCommand::Vouch => self.tell_owner(PeerMessage::Vouch { node: self.id.clone() }),
         }
     }
 }

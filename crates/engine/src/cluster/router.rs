@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use lingua_core::NodeId;
+use lingua_core::link::Reputation;
+use lingua_core::outcome::Code;
+use lingua_core::time::millis;
 use lingua_store::nodes::{NodeRecord, Order};
 
 use super::remote_nodes::RemoteNodes;
@@ -67,6 +70,24 @@ impl Router {
         }
     }
 
+    /// What the store knows of a node that another instance has; nothing if it does not answer.
+    pub async fn known_in_store(&self, id: &NodeId) -> Option<Reputation> {
+        self.shared.store.reputations.read(id).await.ok().flatten()
+    }
+
+    /// Somebody who may say so says that the node is well. `false` if nobody knows such a node.
+    pub fn vouch(&self, id: &NodeId) -> Result<bool, Refusal> {
+        if self.nodes.get(id).is_some() {
+            let too_often = "a node is taken at its owner's word twice a minute";
+            return self.nodes.vouch(id).map(|()| true).map_err(|wait| {
+                Refusal::new(Code::RateLimited, too_often).retry_after(millis(wait).max(1))
+            });
+        }
+        let Some(node) = self.remote.get(id) else { return Ok(false) };
+        node.post(LinkCommand::Vouch);
+        Ok(true)
+    }
+
     /// What an administrator wants of a node, wherever it is. `false` if nobody knows such a node.
     pub async fn order(&self, id: &NodeId, order: Order) -> Result<bool, Refusal> {
         let written = self.shared.store.orders.set(id, order).await;
@@ -76,6 +97,10 @@ impl Router {
             self.nodes.apply_order(id, order);
             if let Some(node) = self.remote.get(id) {
                 node.apply_order(order);
+            }
+            if order == Order::Serve {
+                // Whoever says so too often has said so.
+                let _ = self.vouch(id);
             }
         }
         Ok(known)

@@ -20,7 +20,7 @@ pub(super) fn describe(dispatcher: &Dispatcher, spec: &JobSpec, lack: Lack) -> R
             let refusal = match busy {
                 _ if spec.strict && spec.preferred.is_some() => Refusal::new(
                     Code::PreferredNodeBusy,
-                    "the node asked for is full, and no other is wanted",
+                    format!("{}, and no other is wanted", preferred_full(dispatcher, spec)),
                 ),
                 Busy::AllFull => Refusal::new(Code::AllNodesBusy, all_full(dispatcher, spec)),
                 Busy::QueueFull => {
@@ -62,8 +62,22 @@ fn all_full(dispatcher: &Dispatcher, spec: &JobSpec) -> String {
     let slots = slots.map(|node| (u64::from(node.max()), u64::from(node.profile().max_slots)));
     let (open, declared) = slots.fold((0, 0), |sum, (open, all)| (sum.0 + open, sum.1 + all));
     match open < declared {
-        true => format!("every able node is full: {open} of {declared} slots open"),
+        true => {
+            format!("every open slot of the able nodes is taken: {open} of {declared} slots open")
+        }
         false => "every able node is full".to_owned(),
+    }
+}
+
+/// The same of the node that the job asks for.
+fn preferred_full(dispatcher: &Dispatcher, spec: &JobSpec) -> String {
+    let fleet = dispatcher.shared.fleet.lock();
+    let node = spec.preferred.as_ref().and_then(|id| fleet.get(id));
+    match node.map(|node| (node.max(), node.profile().max_slots)) {
+        Some((open, all)) if open < all => {
+            format!("every open slot of the node asked for is taken: {open} of {all} slots open")
+        }
+        _ => "the node asked for is full".to_owned(),
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) struct NodeMetrics {
     pub(crate) stale_total: AtomicU64,
     pub(crate) registrations: Counter,
     pub(crate) node_errors: Counter,
+    pub(crate) put_aside: Counter,
     pub(crate) ack_timeouts: Counter,
     pub(super) stale: By,
     pub(super) gaps: By,
@@ -31,6 +32,7 @@ impl NodeMetrics {
             stale_total: AtomicU64::new(0),
             registrations: counter!(to, "node_registrations", "Node registrations"),
             node_errors: counter!(to, "node_errors", "Errors reported by nodes"),
+            put_aside: counter!(to, "nodes_put_aside", "Nodes put aside because they kept failing"),
             ack_timeouts: counter!(
                 to,
                 "ack_timeouts",

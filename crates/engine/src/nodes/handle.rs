@@ -18,7 +18,6 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::failures::RecentFailures;
 use super::link::{LinkCommand, NodeLink, Outgoing, Reach, SendError, Wire};
 use super::{NodeDetail, NodeHost};
 use crate::job::{Assign, FOR_ENDINGS, JobEvent, JobEvents, JobReport, ToNode};
@@ -43,7 +42,6 @@ pub(super) struct NodeState {
     pub detail: Arc<NodeDetail>,
     /// Services that run by its last word; `None` before it said so.
     pub services: Option<Vec<String>>,
-    pub failures: RecentFailures,
     /// Another instance has the node: its entry in the fleet is not this one's any more.
     detached: bool,
 }
@@ -55,6 +53,8 @@ pub(crate) struct Applied {
     pub stale: bool,
     /// So many unknown jobs were named, and may be named again after this.
     pub report_refused: Option<(usize, Duration)>,
+    /// A word that the node is well came too soon after others, and may come again after this.
+    pub word_refused: Option<Duration>,
     not_assigned: Option<SendError>,
 }
 
@@ -71,7 +71,6 @@ impl NodeHandle {
                 older: None,
                 detail: Arc::default(),
                 services: None,
-                failures: RecentFailures::default(),
                 detached: false,
             }),
             timer: AtomicU64::new(u64::MAX),
@@ -124,6 +123,7 @@ impl NodeHandle {
                 Effect::ReportRefused { unknown, retry_after } => {
                     applied.report_refused = Some((unknown, retry_after));
                 }
+                Effect::WordRefused { retry_after } => applied.word_refused = Some(retry_after),
                 Effect::SetTimer(at) => self.timer.store(at.as_millis(), Ordering::Relaxed),
                 Effect::FleetChanged => changed = true,
                 other => later.push(other),
@@ -166,9 +166,8 @@ impl NodeHandle {
                 let told = put(ToNode::Cancel { job, attempt, reason });
                 return frees.filter(|_| told).map(|token| Event::CancelSent { token });
             }
-            Message::Control { command } => {
-                let reason = Some("by an administrator".into());
-                put(ToNode::Control { command, reason });
+            Message::Control { command, reason } => {
+                put(ToNode::Control { command, reason: Some(reason.into_owned()) });
             }
             Message::Superseded => drop(put(ToNode::Superseded)),
             Message::Blocked => drop(put(ToNode::Blocked)),
@@ -225,6 +224,13 @@ impl NodeHandle {
             Effect::BreakerOpened => {
                 tracing::warn!(node.id = %self.id, "the node failed too often and gets no jobs");
             }
+            Effect::PutAside => {
+                host.shared.metrics.nodes.put_aside.inc();
+                tracing::warn!(node.id = %self.id, "the node keeps failing and is put aside");
+            }
+            Effect::BackInService => {
+                tracing::info!(node.id = %self.id, "a node that was put aside is back");
+            }
             Effect::Forget => host.remove_unseen(self),
             Effect::Send(_)
             | Effect::CloseOlder
@@ -232,6 +238,7 @@ impl NodeHandle {
             | Effect::NotAssigned(_)
             | Effect::Stale(_)
             | Effect::ReportRefused { .. }
+            | Effect::WordRefused { .. }
             | Effect::SetTimer(_)
             | Effect::FleetChanged => unreachable!("done under the lock"),
         }
@@ -347,8 +354,9 @@ impl NodeLink for NodeHandle {
             LinkCommand::Abandon { job, attempt, reason, slot } => {
                 Event::GivenUp { job, attempt, reason, slot }
             }
-            LinkCommand::Blame { job, attempt } => Event::Blamed { job, attempt },
+            LinkCommand::Blame { job, attempt } => Event::Blamed { job, attempt, failed: None },
             LinkCommand::Fault => Event::Faulted,
+            LinkCommand::Vouch => Event::Vouched,
             LinkCommand::NoteGap { model, until } => {
                 Event::GapNoted { model, until: self.host.moment(until) }
             }
@@ -364,7 +372,7 @@ impl NodeLink for NodeHandle {
                 return;
             }
             LinkCommand::NoteFailure { at_ms, job, code } => {
-                return self.state.lock().failures.note(at_ms, job, &code);
+                Event::FailureNoted { at_ms, job, code }
             }
         };
         self.apply(event);

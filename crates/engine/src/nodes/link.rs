@@ -82,6 +82,8 @@ pub(crate) enum LinkCommand {
     Blame { job: JobId, attempt: u32 },
     /// The node did something else that counts as a failed job.
     Fault,
+    /// Its owner or an operator says that it is well.
+    Vouch,
     /// The result arrived; the node need not send it again.
     AcknowledgeResult { job: JobId, attempt: u32 },
     /// The node is to update itself.

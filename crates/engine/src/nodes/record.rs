@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
-use lingua_core::link::Event;
+use futures_util::future::{try_join, try_join_all};
 use lingua_core::link::event::{self, Answer, Call};
+use lingua_core::link::{Event, Reputation};
 use lingua_core::{JobId, LeaseToken, NodeId};
 use lingua_store::nodes::{Beat, BeatReply, Claim, ProfileVersion, Put, Registration, Vitals};
 use lingua_store::slots::{Confirm, Report};
@@ -37,7 +37,7 @@ impl NodeHost {
     ) -> lingua_store::Result<Answer> {
         let store = &self.shared.store;
         match call {
-            Call::Put(vitals) => {
+            Call::Put(vitals, known) => {
                 let registration = Registration {
                     claim: Claim::Again(epoch),
                     owner: self.shared.instance.clone(),
@@ -45,15 +45,21 @@ impl NodeHost {
                     vitals: store_vitals(vitals),
                     known: true,
                 };
-                Ok(match store.nodes.put(&node.id, &registration).await? {
+                let put = store.nodes.put(&node.id, &registration).await?;
+                // Behind the record, which says whose word counts.
+                self.keep(node, epoch, known.as_deref()).await?;
+                Ok(match put {
                     Put::Stored { .. } => Answer::Stored,
                     Put::Superseded { .. } => Answer::Superseded,
                 })
             }
-            Call::Beat(vitals) => {
+            Call::Beat(vitals, known) => {
                 let version = ProfileVersion::from_bits(node.lock().machine.profile().1);
                 let beat = Beat { epoch, version, vitals: store_vitals(vitals) };
-                Ok(match store.nodes.beat(&node.id, &beat).await? {
+                // Together on their way: what is known costs a heartbeat no time of its own.
+                let kept = self.keep(node, epoch, known.as_deref());
+                let (beat, ()) = try_join(store.nodes.beat(&node.id, &beat), kept).await?;
+                Ok(match beat {
                     BeatReply::Kept { confirmed } => Answer::Kept { confirmed },
                     BeatReply::PutAgain => Answer::PutAgain,
                     BeatReply::Superseded { .. } => Answer::Superseded,
@@ -70,6 +76,22 @@ impl NodeHost {
                 }
                 Ok(Answer::Renewed(renewed))
             }
+        }
+    }
+
+    /// Keeps what is known of the node, if that changed. Who is not its owner any more, or whose record
+    /// the store lost, hears so by the record.
+    async fn keep(
+        &self,
+        node: &NodeHandle,
+        epoch: u64,
+        known: Option<&Reputation>,
+    ) -> lingua_store::Result<()> {
+        match known {
+            Some(known) => {
+                self.shared.store.reputations.keep(&node.id, epoch, known).await.map(drop)
+            }
+            None => Ok(()),
         }
     }
 

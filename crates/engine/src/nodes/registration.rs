@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_core::budget::Timing;
-use lingua_core::link::{Event, HEARTBEATS_UNTIL_OVERDUE, NewAttempt, Trust, event};
+use lingua_core::link::{
+    Acquaintance, Audience, Breaker, Event, HEARTBEATS_UNTIL_OVERDUE, HealthFacts, NewAttempt,
+    Reputation, Trust, event,
+};
 use lingua_core::node::{CapabilityError, Declaration, Health, NodeProfile};
 use lingua_core::outcome::Code;
 use lingua_core::time::millis;
@@ -13,7 +16,8 @@ use lingua_store::nodes::{Claim, Order, ProfileVersion, Put, Registration, Vital
 
 use super::limits::{LOOKUPS, REGISTRATIONS};
 use super::{
-    Connection, Heartbeat, MAX_NODES, NodeHandle, Nodes, Register, Registered, Supports, gap_name,
+    Arrival, Connection, Heartbeat, MAX_NODES, NodeHandle, Nodes, Register, Registered, Supports,
+    gap_name,
 };
 use crate::job::{Refusal, store_down};
 
@@ -38,27 +42,22 @@ impl Nodes {
         }
         let shared = self.shared();
         let heartbeat = heartbeat_of(&shared.settings.timing, supports);
-        let order = match shared.store.orders.get(&id).await {
-            Ok(Order::Block) => return Err(blocked()),
-            Ok(order) => order,
-            Err(error) => return Err(store_down(&error)),
+        let (order, reputation) = self.known_in_store(&id).await?;
+        if order == Order::Block {
+            return Err(blocked());
+        }
+        let begins = match &known {
+            Some(node) => node.lock().machine.trust_and_breaker(wish.arrival),
+            None => self.begins_with(wish.arrival, reputation.as_ref()),
         };
-        let trust = match &known {
-            Some(node) => node.lock().machine.trust_of(wish.arrival),
-            None => Trust::new(shared.settings.slow_start, wish.arrival),
-        };
-        let is_busy = wish.running.as_ref().is_some_and(|running| !running.is_empty());
+        let counted = wish.running_jobs.and_then(|jobs| usize::try_from(jobs).ok());
+        let runs = wish.running.as_ref().map(Vec::len).or(counted);
         let registration = Registration {
             claim: Claim::Newest,
             owner: shared.instance.clone(),
             profile: profile.clone(),
-            vitals: Vitals {
-                max: trust.open(profile.max_slots),
-                health: if order == Order::Drain { Health::Draining } else { health },
-                overloaded: false,
-                fresh_for: heartbeat * HEARTBEATS_UNTIL_OVERDUE,
-            },
-            known: known.is_some() || is_busy || self.host.peers().knows(&id),
+            vitals: first_vitals(begins, health, order, profile.max_slots, heartbeat),
+            known: !self.acquaintance(&id, known.is_some(), runs).vouches(),
         };
         // The record is written before the node counts here: a store that is down refuses it.
         let (epoch, moved) = match shared.store.nodes.put(&id, &registration).await {
@@ -80,6 +79,8 @@ impl Nodes {
             lists_running: wish.reports,
             running: wish.running.map(|running| self.own_ids(running)),
             moved,
+            at_ms: shared.clock.now().as_millis(),
+            reputation,
         };
         let node = self.node_for(&id, epoch, |node| {
             node.lock().detail = Arc::new(wish.detail);
@@ -92,6 +93,41 @@ impl Nodes {
         let ready = health == Health::Ready;
         let connection = Connection { node, epoch };
         Ok(Registered { connection, epoch, heartbeat, ready, resumed })
+    }
+
+    /// What the store knows of the node, apart from its record: asked for together.
+    async fn known_in_store(&self, id: &NodeId) -> Result<(Order, Option<Reputation>), Refusal> {
+        let store = &self.shared().store;
+        let (order, known) = tokio::join!(store.orders.get(id), store.reputations.read(id));
+        let order = order.map_err(|error| store_down(&error))?;
+        match known {
+            Ok(known) => Ok((order, known)),
+            Err(error @ lingua_store::Error::Corrupt { .. }) => {
+                tracing::warn!(node.id = %id, %error, "what is known of the node cannot be read");
+                Ok((order, None))
+            }
+            Err(error) => Err(store_down(&error)),
+        }
+    }
+
+    /// How far a node is trusted, and what its failures brought it, that has no machine here yet.
+    fn begins_with(&self, arrival: Arrival, known: Option<&Reputation>) -> (Trust, Breaker) {
+        let settings = &self.shared().settings;
+        let memory = known.and_then(|known| known.trust);
+        let trust = Trust::recalled(settings.slow_start, arrival, memory);
+        let past = known.map(|known| known.breaker).unwrap_or_default();
+        (trust, Breaker::recalled(past, self.host.now(), &settings.breaker))
+    }
+
+    /// What is known here of a node that runs so many jobs by its own word.
+    fn acquaintance(&self, id: &NodeId, known: bool, runs: Option<usize>) -> Acquaintance {
+        let settings = &self.shared().settings;
+        Acquaintance {
+            known: known || self.host.peers().knows(id),
+            runs,
+            process_age: self.host.since.elapsed(),
+            longest_lease: Duration::from_millis(settings.vouches_after_ms()),
+        }
     }
 
     /// The node of the table, made if it is not there, with its new connection.
@@ -214,6 +250,31 @@ impl Nodes {
     fn limited(&self, limit: &'static str, detail: String, wait: Duration) -> Refusal {
         self.shared().metrics.limited(limit);
         Refusal::new(Code::RateLimited, detail).retry_after(millis(wait).max(1))
+    }
+}
+
+/// A node that registers, as other instances see it.
+fn first_vitals(
+    (trust, breaker): (Trust, Breaker),
+    declared: Health,
+    order: Order,
+    max_slots: u32,
+    heartbeat: Duration,
+) -> Vitals {
+    let facts = HealthFacts {
+        connected: true,
+        declared,
+        order,
+        breaker: breaker.state(),
+        aside: breaker.is_aside(),
+        overdue: false,
+        held_back: false,
+    };
+    Vitals {
+        max: trust.open(max_slots),
+        health: facts.health(Audience::Instances),
+        overloaded: false,
+        fresh_for: heartbeat * HEARTBEATS_UNTIL_OVERDUE,
     }
 }
 

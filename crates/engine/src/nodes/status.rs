@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use lingua_core::InstanceId;
-use lingua_core::link::{Audience, BreakerView, Supports};
+use lingua_core::link::{Aside, Audience, BreakerView, Reputation, Supports};
 use lingua_core::node::{Health, NodeProfile};
 use lingua_store::nodes::Order;
 
-use super::{NodeDetail, NodeFailure, NodeHandle};
+use super::{NodeDetail, NodeHandle};
 
 /// A node at one moment, whoever has its connection.
 pub(crate) struct NodeStatus {
@@ -19,12 +19,17 @@ pub(crate) struct NodeStatus {
     pub order: Order,
     pub breaker: BreakerView,
     pub epoch: u64,
+    /// It keeps failing: its owner is told.
+    pub aside: Option<Aside>,
     pub open_slots: u32,
+    /// Slots that are filled like any other node's; more of them are a last resort.
+    pub trusted_slots: u32,
     /// Attempts that somebody waits for.
     pub running: usize,
-    pub done: u64,
-    pub failed: u64,
-    pub failures: Vec<NodeFailure>,
+    /// Jobs that it did and failed while this instance had it.
+    pub here: (u64, u64),
+    /// What it did and failed; `None` if another instance has that.
+    pub past: Option<Reputation>,
     pub profile: Arc<NodeProfile>,
     pub supports: Supports,
     pub missing_models: Vec<String>,
@@ -37,7 +42,6 @@ impl NodeHandle {
         let state = self.lock();
         let machine = &state.machine;
         let standing = machine.standing();
-        let (done, failed) = machine.totals();
         NodeStatus {
             instance: self.host.shared.instance.id.clone(),
             health: machine.health(Audience::People),
@@ -47,11 +51,12 @@ impl NodeHandle {
             order: machine.order(),
             breaker: BreakerView::of(machine.breaker(), now),
             epoch: machine.epoch(),
+            aside: machine.aside(),
             open_slots: machine.open_slots(),
+            trusted_slots: machine.trusted_slots(),
             running: machine.wanted(),
-            done,
-            failed,
-            failures: state.failures.latest(),
+            here: machine.totals_here(),
+            past: Some(machine.reputation()),
             profile: Arc::clone(machine.profile().0),
             supports: machine.supports().unwrap_or_default(),
             missing_models: standing.missing_models.iter().map(ToString::to_string).collect(),

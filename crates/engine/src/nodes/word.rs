@@ -56,11 +56,12 @@ impl Nodes {
     ) {
         let JobReport::Result(NodeResult::Failure { code, .. }) = report else { return };
         let Some(attempt) = attempt else { return };
-        let mut state = from.node.lock();
-        let listener = state.machine.listener(&job, attempt);
-        if matches!(listener, Some(JobEvents::Remote(_))) {
-            let now_ms = self.shared().clock.now().as_millis();
-            state.failures.note(now_ms, job, code);
+        let state = from.node.lock();
+        let is_remote = matches!(state.machine.listener(&job, attempt), Some(JobEvents::Remote(_)));
+        drop(state);
+        if is_remote {
+            let (at_ms, code) = (self.shared().clock.now().as_millis(), code.clone());
+            from.node.apply(Event::FailureNoted { at_ms, job, code });
         }
     }
 

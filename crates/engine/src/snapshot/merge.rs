@@ -152,6 +152,7 @@ fn matrix(pairs: &[PairView], lines: &BTreeMap<&str, u64>, snapshot: &Snapshot) 
             speaking: pair.speaking as u64,
             slots: pair.slots,
             free: pair.free,
+            not_open: pair.not_open,
             src: src.clone(),
             tgt: tgt.clone(),
             ..Pair::default()
@@ -190,7 +191,7 @@ fn supply(pair: &Pair) -> Supply {
         Supply::Unserved
     } else if pair.free == 0 && pair.waiting > 0 {
         Supply::Starved
-    } else if pair.free == 0 {
+    } else if pair.free == 0 && pair.not_open == 0 {
         Supply::Full
     } else if pair.free * 5 < pair.slots {
         Supply::Tight
@@ -239,6 +240,7 @@ mod tests {
             speaking: ready,
             slots,
             free,
+            not_open: 0,
             waiting: 0,
         }
     }

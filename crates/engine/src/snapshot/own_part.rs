@@ -86,7 +86,7 @@ impl Board {
         for node in self.nodes.all() {
             let status = node.status();
             let slots = (status.open_slots, self.shared.fleet.used(&node.id));
-            let (id, done, failed) = (node.id.clone(), status.done, status.failed);
+            let (id, (done, failed)) = (node.id.clone(), status.here);
             samples.push(Sample { id, slots, done, failed });
             counts.total += 1;
             let mut count = |count: &mut u64, code: &str, applies: bool| {

@@ -236,10 +236,13 @@ pub struct Pair {
     pub ready: u64,
     /// Those of the ready ones that speak the target.
     pub speaking: u64,
-    /// Slots of the ready ones.
+    /// Slots of the ready ones that are open to jobs.
     pub slots: u64,
     /// Those that are free.
     pub free: u64,
+    /// Slots of the ready ones that are not open yet: they open as jobs succeed.
+    #[serde(default)]
+    pub not_open: u64,
     /// Jobs in line, of all instances.
     pub waiting: u64,
     /// How well it is served.
@@ -253,9 +256,9 @@ pub enum Supply {
     /// Slots are free.
     #[default]
     Good,
-    /// Less than a fifth of its slots is free.
+    /// Less than a fifth of its slots is free, or none and not all are open yet.
     Tight,
-    /// No slot is free.
+    /// No slot is free, and all are open.
     Full,
     /// Jobs wait and no slot is free.
     Starved,

@@ -181,7 +181,7 @@ async fn conversations(
     errors: &mut Errors,
 ) -> (Line, Line, String) {
     let mut node = Line::open(to, "/ws/node", None).await;
-    node.say(&json!({"type": "node_register", "node_id": "node-1", "token": tokens.node, "max_concurrent_jobs": 8,
+    node.say(&json!({"type": "node_register", "running": [], "node_id": "node-1", "token": tokens.node, "max_concurrent_jobs": 8,
         "supports": ["ack", "tokens", "result_ack"],
         "language_capabilities": {"semantic_languages": ["en", "zh"], "tts_languages": ["zh", "en"]}})).await;
     node.hear_a("node_register_ack").await;

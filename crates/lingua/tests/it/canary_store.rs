@@ -72,7 +72,7 @@ impl Pair {
 
 async fn node(to: SocketAddr) -> Line {
     let mut node = Line::open(to, "/ws/node", None).await;
-    node.say(&json!({"type": "node_register", "node_id": "n", "max_concurrent_jobs": 8, "supports": ["ack"],
+    node.say(&json!({"type": "node_register", "running": [], "node_id": "n", "max_concurrent_jobs": 8, "supports": ["ack"],
         "language_capabilities": {"semantic_languages": ["en", "zh"], "tts_languages": ["zh", "en"]}}))
         .await;
     node.hear_a("node_register_ack").await;

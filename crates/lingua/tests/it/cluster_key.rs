@@ -65,7 +65,7 @@ impl Place {
 
 async fn node(to: std::net::SocketAddr) -> Line {
     let mut node = Line::open(to, "/ws/node", None).await;
-    node.say(&json!({"type": "node_register", "node_id": "n", "max_concurrent_jobs": 8,
+    node.say(&json!({"type": "node_register", "running": [], "node_id": "n", "max_concurrent_jobs": 8,
         "supports": ["ack", "tokens", "result_ack"],
         "language_capabilities": {"semantic_languages": ["en", "zh"], "tts_languages": ["zh", "en"]}}))
         .await;

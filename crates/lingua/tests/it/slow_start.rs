@@ -12,9 +12,11 @@ async fn a_refusal_says_how_many_slots_of_a_slowly_started_node_are_open() {
     let config = keys.config("", "[nodes]\nslow_start = \"all\"\n[jobs]\nqueue_max_ms = 200");
     let lingua = Lingua::start(&["--config", config.to_str().unwrap()]);
     let mut node = Line::open(lingua.address(), "/ws/node", Some(&keys.node("n", "n"))).await;
-    node.say(&json!({"type": "node_register", "node_id": "n", "max_concurrent_jobs": 2,
-        "language_capabilities": {"semantic_languages": ["en", "zh"]}}))
-        .await;
+    node.say(
+        &json!({"type": "node_register", "running": [], "node_id": "n", "max_concurrent_jobs": 2,
+        "language_capabilities": {"semantic_languages": ["en", "zh"]}}),
+    )
+    .await;
     node.hear_a("node_register_ack").await;
     let session = keys.session("t", "t");
     let dispatch = || {
@@ -31,7 +33,7 @@ async fn a_refusal_says_how_many_slots_of_a_slowly_started_node_are_open() {
     let refused = dispatch();
     assert_eq!((refused.status, &refused.body["error"]), (503, &json!("ALL_NODES_BUSY")));
     let detail = refused.body["detail"].as_str().unwrap();
-    assert_eq!(detail, "every able node is full: 1 of 2 slots open");
+    assert_eq!(detail, "every open slot of the able nodes is taken: 1 of 2 slots open");
     let seen = slots();
     assert_eq!(
         (&seen["slots"]["open"], &seen["slots"]["declared"]),

@@ -27,7 +27,7 @@ impl Place {
     async fn node(&self, name: &str, more: Value) -> Line {
         let token = self.keys.node(name, name);
         let mut node = Line::open(self.lingua.address(), "/ws/node", Some(&token)).await;
-        let mut register = json!({"type": "node_register", "node_id": name, "max_concurrent_jobs": 8,
+        let mut register = json!({"type": "node_register", "running": [], "node_id": name, "max_concurrent_jobs": 8,
             "supports": ["ack", "tokens"],
             "language_capabilities": {"semantic_languages": ["en", "zh"], "tts_languages": ["zh", "en"]}});
         register.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -218,7 +218,7 @@ async fn strangers_may_not_say_much_before_they_say_who_they_are() {
     }
     // Who is known may say more than that.
     let mut node = place.node("large", json!({})).await;
-    node.say(&json!({"type": "node_register", "node_id": "large", "more": giant,
+    node.say(&json!({"type": "node_register", "running": [], "node_id": "large", "more": giant,
         "language_capabilities": {"semantic_languages": ["en"]}}))
         .await;
     node.hear_a("node_register_ack").await;
@@ -234,7 +234,7 @@ async fn a_node_cannot_register_as_another() {
     let mut honest = place.node("honest", json!({})).await;
     let rogue = place.keys.node("rogue", "rogue");
     let mut line = Line::open(place.lingua.address(), "/ws/node", Some(&rogue)).await;
-    line.say(&json!({"type": "node_register", "node_id": "honest", "max_concurrent_jobs": 8, "supports": ["ack"],
+    line.say(&json!({"type": "node_register", "running": [], "node_id": "honest", "max_concurrent_jobs": 8, "supports": ["ack"],
         "language_capabilities": {"semantic_languages": ["en", "zh"], "tts_languages": ["zh"]}}))
         .await;
     assert_eq!(line.hear().await["code"], "FORBIDDEN");

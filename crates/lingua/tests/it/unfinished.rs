@@ -143,7 +143,7 @@ async fn a_node_that_sends_empty_frames_without_end_is_let_go() {
     let place = Place::start(Speaks::Clear, "").await;
     let token = place.house.token("node", "n", &[]);
     let mut stream = place.socket("/ws/node", Some(&token)).await;
-    let register = json!({"type": "node_register", "node_id": "n", "max_concurrent_jobs": 1,
+    let register = json!({"type": "node_register", "running": [], "node_id": "n", "max_concurrent_jobs": 1,
         "language_capabilities": {"semantic_languages": ["en"]}});
     stream.write_all(&frame(TEXT, true, register.to_string().as_bytes())).await.unwrap();
     assert_eq!(next(&mut stream).await["type"], "node_register_ack");

@@ -114,7 +114,15 @@ fn words() -> Vec<PeerMessage> {
             command: "update".into(),
             reason: Some("model".into()),
         },
-        PeerMessage::Forget { node: node(), job: job(), attempt: 1, over: true, blame: false },
+        PeerMessage::Forget {
+            node: node(),
+            job: job(),
+            attempt: 1,
+            over: true,
+            blame: true,
+            code: Some("ACK_TIMEOUT".into()),
+        },
+        PeerMessage::Vouch { node: node() },
         PeerMessage::SlotFreed { node: node() },
         PeerMessage::SessionMoved { tenant: tenant(), session: session(), epoch: 7 },
     ];

@@ -204,7 +204,7 @@ function cell(src, tgt, pair) {
       "data-free": pair.free, "data-waiting": pair.waiting, "data-nodes": pair.nodes,
     },
     h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[pair.supply]),
-    h("span", { class: "slots" }, `${number(pair.free)}/${number(pair.slots)}`),
+    h("span", { class: "slots" }, `${number(pair.free)}/${number(pair.slots)}${pair.not_open > 0 ? ` +${number(pair.not_open)}` : ""}`),
     pair.waiting > 0 && h("span", { class: "wait" }, t("matrix.wait", { n: number(pair.waiting) }))));
 }
 

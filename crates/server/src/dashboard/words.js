@@ -27,7 +27,7 @@ const WORDS = {
     "series.rate": "ended", "latency.of": "Show", "latency.job": "job", "latency.dispatch": "dispatch",
     "latency.sentence": "sentence",
     "matrix": "Language pairs", "matrix.note": "Rows: source language. Columns: target language. Free / all slots. Select a cell to see why.",
-    "matrix.empty": "No node serves any pair yet.", "matrix.corner": "from \\ into", "matrix.cell": "{src} into {tgt}: {supply}. {free} of {slots} slots free, {ready} of {nodes} nodes ready, {waiting} queued.",
+    "matrix.empty": "No node serves any pair yet.", "matrix.corner": "from \\ into", "matrix.cell": "{src} into {tgt}: {supply}. {free} of {slots} slots free, {not_open} not open yet, {ready} of {nodes} nodes ready, {waiting} queued.",
     "matrix.more": "{n} languages are not shown; the pairs in trouble are.",
     "supply.good": "free slots", "supply.tight": "nearly full", "supply.full": "full", "supply.starved": "jobs queued",
     "supply.unserved": "no node ready", "supply.none": "not offered",
@@ -89,7 +89,7 @@ const WORDS = {
     "charts": "运行情况", "chart.rate": "每秒任务数", "chart.latency": "耗时", "chart.endings": "结束原因", "chart.empty": "暂无数据：五秒内会有第一批数据。",
     "series.rate": "已结束", "latency.of": "显示", "latency.job": "任务", "latency.dispatch": "派发", "latency.sentence": "句子",
     "matrix": "语言方向", "matrix.note": "行是说的语言，列是听的语言。显示空闲/全部槽位。选择单元格查看原因。", "matrix.empty": "还没有节点提供任何语言方向。", "matrix.corner": "从 \\ 到",
-    "matrix.cell": "{src} 到 {tgt}：{supply}。{slots} 个槽位中 {free} 个空闲，{nodes} 个节点中 {ready} 个就绪，{waiting} 个任务排队。", "matrix.more": "另有 {n} 种语言未显示；有问题的方向都已显示。",
+    "matrix.cell": "{src} 到 {tgt}：{supply}。{slots} 个槽位中 {free} 个空闲，另有 {not_open} 个尚未开放，{nodes} 个节点中 {ready} 个就绪，{waiting} 个任务排队。", "matrix.more": "另有 {n} 种语言未显示；有问题的方向都已显示。",
     "supply.good": "有空闲", "supply.tight": "快满了", "supply.full": "已满", "supply.starved": "任务在等", "supply.unserved": "无可用节点", "supply.none": "未提供",
     "failures": "最近失败的任务", "failures.empty": "最近没有任务失败。", "failures.all": "最近一小时的全部失败任务", "link.jobs": "查看这些任务", "link.nodes": "查看节点", "f.when": "时间", "f.job": "任务", "f.code": "原因", "f.direction": "方向", "f.node": "最后节点", "f.tries": "尝试次数",
     "first.title": "还没有任何连接", "first.text": "启动模拟节点和说话者，看看它如何工作：",
@@ -132,9 +132,12 @@ const FINDINGS_ZH = {
 const IDLE_ZH = [
   [/^it is not connected$/, "没有连接"], [/^its heartbeat is overdue$/, "心跳超时"], [/^an administrator drains it$/, "管理员正在排空它"], [/^an administrator blocked it$/, "管理员屏蔽了它"],
   [/^it failed too often and gets no jobs for (\d+) s$/, "失败过多，$1 秒内不分配任务"], [/^it failed before and gets one job as a probe$/, "曾经失败，先分配一个任务试探"],
+  [/^it was put aside after (\d+) failures in a row(?:, the last one (\w+))?: it gets one job as a probe in (\d+) s.*$/, (all, n, code, s) => `连续失败 ${n} 次${code ? `（最近一次 ${code}）` : ""}，已被搁置：${s} 秒后分配一个任务试探，或由所有者恢复`],
+  [/^it was put aside after (\d+) failures in a row(?:, the last one (\w+))?: it gets one job as a probe now$/, (all, n, code) => `连续失败 ${n} 次${code ? `（最近一次 ${code}）` : ""}，已被搁置：现在分配一个任务试探`],
   [/^it reports a resource above the threshold.*$/, "资源超过阈值：其他节点没有空闲时才分配任务"], [/^it reports the state (\w+)$/, (all, word) => `上报状态：${t(`state.${word}`)}`], [/^it takes only jobs that name it.*$/, "只接点名的任务"],
   [/^it has no speech synthesis, so it gets text jobs only$/, "没有语音合成，只接文字任务"], [/^it lacks (.*)$/, "缺少 $1"], [/^all its open slots are taken$/, "开放的槽位都被占用"],
-  [/^all its open slots are taken \((\d+) of (\d+) slots open\)$/, "开放的槽位都被占用（$2 个槽位中开放 $1 个）"], [/^services that are not ready: (.*)$/, "未就绪的服务：$1"],
+  [/^(\d+) of (\d+) slots open; the others open as its jobs succeed$/, "$2 个槽位中开放 $1 个，其余随任务成功逐步开放"],
+  [/^(\d+) of (\d+) slots are used like any other node's.*$/, "$2 个槽位中 $1 个照常使用，其余在任务成功之前只在别处没有空闲时使用"], [/^services that are not ready: (.*)$/, "未就绪的服务：$1"],
   [/^it lists no language for semantic repair.*$/, "没有列出可语义修复的语言：服务尚未运行"],
 ];
 

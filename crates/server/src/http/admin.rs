@@ -83,7 +83,7 @@ impl NodeFilter {
 )]
 pub(crate) async fn node(State(engine): State<Engine>, segment: Segment) -> Answer<Json<NodeBody>> {
     let id: NodeId = named("id", segment)?;
-    let view = engine.node_view(&id).ok_or_else(no_such_node)?;
+    let view = engine.whole_node_view(&id).await.ok_or_else(no_such_node)?;
     let wanted = engine.wanted_of(&view.profile).into_iter().map(Wanted::of).collect();
     Ok(Json(NodeBody::of(&view).useful_if(wanted)))
 }

@@ -60,6 +60,8 @@ pub(crate) async fn explain(
         nodes: explanation.nodes,
         eligible: explanation.eligible,
         last_resort: explanation.last_resort,
+        open_slots: explanation.open_slots,
+        slots_not_open: explanation.slots_not_open,
         reasons: reasons.collect(),
         missing: missing.map(|missing| missing.to_string()),
         waiting: engine.jobs.waiting(route, tts),

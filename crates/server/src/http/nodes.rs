@@ -79,6 +79,7 @@ pub(crate) async fn register(
             out,
             reports: running.is_some(),
             running,
+            running_jobs: None,
             detail: report.detail()?,
             node: report.node_id,
         })

@@ -34,7 +34,7 @@ use crate::wire::http::{ErrorBody, ProblemBody};
     paths(
         dispatch::f2f, jobs::view, jobs::cancel,
         audio::keep, audio::fetch, languages::languages,
-        nodes::register, nodes::heartbeat, nodes::next, owner::view, jobs::ack, jobs::done, jobs::fail,
+        nodes::register, nodes::heartbeat, nodes::next, owner::view, owner::resume, jobs::ack, jobs::done, jobs::fail,
         admin::nodes, admin::node, admin::pools, explain::explain,
         admin::drain, admin::resume, admin::block, revocations::revoke, revocations::list,
         board::stats, board::history, board::cluster, board::node_history, all_jobs::jobs, all_jobs::job, all_jobs::cancel,

@@ -12,6 +12,7 @@ use super::query::{Segment, named};
 use crate::identity::Caller;
 use crate::wire::http::fleet::Wanted;
 use crate::wire::http::owner::OwnNodeBody;
+use crate::wire::http::{DONE, Done};
 
 page! {
     NODE_PAGE: "node_page", None;
@@ -19,6 +20,7 @@ page! {
 }
 
 refusals!(OwnNodeRefusals: InvalidMessage, NotFound, Forbidden);
+refusals!(OwnWordRefusals: InvalidMessage, NotFound, Forbidden, RateLimited);
 
 /// Look at one's own node
 ///
@@ -37,9 +39,33 @@ pub(crate) async fn view(
     let id: NodeId = named("id", segment)?;
     caller.is_node(id.as_str())?;
     let unknown = "this node is not registered; nodes that are away for long are forgotten";
-    let view = engine.own_node_view(&id).ok_or_else(|| refused(Code::NotFound, unknown))?;
+    let view = engine.own_node_view(&id).await.ok_or_else(|| refused(Code::NotFound, unknown))?;
     let wanted = engine.wanted_of(&view.profile).into_iter().map(Wanted::of).collect();
     Ok(Json(OwnNodeBody::of(&view, wanted)))
+}
+
+/// Say that one's own node is well
+///
+/// The owner's word for a node that was put aside, or whose circuit breaker is open: it gets one job at
+/// once, and a success brings it back. It is taken twice a minute, and does not lift an administrator's
+/// order.
+#[utoipa::path(
+    post, path = "/v1/node/{id}/resume", operation_id = "resume_own_node", tag = "nodes",
+    params(("id" = String, Path, description = "The node's id")),
+    responses((status = 200, body = Done), OwnWordRefusals)
+)]
+pub(crate) async fn resume(
+    State(engine): State<Engine>,
+    Extension(caller): Extension<Caller>,
+    segment: Segment,
+) -> Answer<Json<Done>> {
+    let id: NodeId = named("id", segment)?;
+    caller.is_node(id.as_str())?;
+    let unknown = "this node is not registered; nodes that are away for long are forgotten";
+    match engine.vouch_for_node(&id)? {
+        true => Ok(Json(DONE)),
+        false => Err(refused(Code::NotFound, unknown)),
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ impl MemoryStore {
         Arc::new(MemoryStore {
             clock,
             nodes: self.nodes.fork(),
+            reputations: self.reputations.clone(),
             jobs: self.jobs.clone(),
             deadlines: Deadlines(copied(&self.deadlines.0)),
             requests: self.requests.clone(),

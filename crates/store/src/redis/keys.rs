@@ -41,6 +41,10 @@ pub(crate) fn node_order(node: &NodeId) -> String {
     of_node(node, "order")
 }
 
+pub(crate) fn node_reputation(node: &NodeId) -> String {
+    of_node(node, "reputation")
+}
+
 /// Put together, not formatted: every call of a job's life makes keys.
 fn of_node(node: &NodeId, what: &str) -> String {
     [PREFIX, "{n:", node.as_str(), "}:", what].concat()

@@ -38,7 +38,7 @@ const FORGET_AT_ONCE: usize = 1_024;
 const READS_AT_ONCE: usize = 64;
 
 pub(super) struct RedisNodes {
-    link: Link,
+    pub(super) link: Link,
     /// The feed's own connection: reading it blocks.
     feed: Mutex<Option<Wire>>,
 }

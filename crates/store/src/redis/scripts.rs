@@ -61,6 +61,8 @@ scripts! {
     PRESENCE_ANNOUNCE = "presence_announce";
     PRESENCE_WITHDRAW = "presence_withdraw";
     RATE_TAKE = "rate_take";
+    REPUTATION_KEEP = "reputation_keep";
+    REPUTATION_READ = "reputation_read";
     REQUEST_CLAIM = "request_claim";
     REQUEST_RELEASE = "request_release";
     SLOT_COMMIT = "slot_commit";

@@ -124,7 +124,7 @@ impl Driver {
         match op {
             Op::GiveUp { blame, .. } => {
                 if blame {
-                    self.feed(Event::Blamed { job, attempt });
+                    self.feed(Event::Blamed { job, attempt, failed: None });
                 }
                 self.leave(token);
                 let slot = self.slot();

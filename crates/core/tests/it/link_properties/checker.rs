@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lingua_core::link::event::{Call, News, ToNode, Word};
 use lingua_core::link::{Effect, Kinds, Machine};
+use lingua_core::node::Order;
 use lingua_core::{LeaseToken, Moment};
 
 /// The listener is the token's nonce, the message the token itself.
@@ -55,6 +56,12 @@ pub struct Checker {
     pub orphaned: u64,
     pub refused: u64,
     pub forget: bool,
+    /// The node is put aside, by what was said.
+    pub aside: bool,
+    /// A registration is fed: what another process knew of the node may be news.
+    pub recalls: bool,
+    /// The last that the node was told to do.
+    pub command: Option<&'static str>,
     /// Cancels whose slots are free once they are sent.
     pub cancels: Vec<LeaseToken>,
     /// What the node was sent and told to stop.
@@ -119,7 +126,16 @@ impl Checker {
                 | Effect::FleetChanged
                 | Effect::Idle
                 | Effect::Overdue
-                | Effect::BreakerOpened => {}
+                | Effect::BreakerOpened
+                | Effect::WordRefused { .. } => {}
+                Effect::PutAside => {
+                    assert!(node.aside().is_some() && !self.aside, "once, and when it is");
+                    self.aside = true;
+                }
+                Effect::BackInService => {
+                    assert!(node.aside().is_none() && self.aside);
+                    self.aside = false;
+                }
             }
         }
         self.standing(node, now);
@@ -145,6 +161,7 @@ impl Checker {
                 assert!(!self.released.contains(&token.nonce));
             }
             ToNode::Cancel { frees: Some(token), .. } => self.cancels.push(*token),
+            ToNode::Control { command, .. } => self.command = Some(*command),
             _ => {}
         }
         self.sent.push(message);
@@ -184,6 +201,15 @@ impl Checker {
             assert!(held.contains(nonce) || account.stand == Stand::Left, "an attempt got lost");
             held.contains(nonce)
         });
+        if std::mem::take(&mut self.recalls) {
+            self.aside = node.aside().is_some();
+        }
+        assert!(!self.aside || node.aside().is_some(), "it is back, and nobody was told");
+        if let (Some(aside), true, Order::Serve) = (node.aside(), node.is_connected(), node.order())
+        {
+            let told = if aside.probe_in.is_some() { "drain" } else { "resume" };
+            assert_eq!(self.command, Some(told), "its owner knows how it stands");
+        }
         let allowed = u64::from(LOOKUP_BURST) + now.as_millis() * u64::from(LOOKUPS_PER_S) / 1_000;
         assert!(self.looked_up <= allowed, "{} lookups of {allowed}", self.looked_up);
     }

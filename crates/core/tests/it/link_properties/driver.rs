@@ -7,7 +7,8 @@ use std::time::Duration;
 use lingua_core::budget::Timing;
 use lingua_core::link::event::{Answer, Call, Heartbeat, Registered, ToNode};
 use lingua_core::link::{
-    Arrival, BreakerPolicy, Effect, Event, FORGET_AFTER, NewAttempt, Policy, SlowStart, Supports,
+    Arrival, BreakerPolicy, BreakerState, Effect, Event, FORGET_AFTER, NewAttempt, PUT_ASIDE_AFTER,
+    Policy, Reputation, SlowStart, Supports,
 };
 use lingua_core::node::{Declaration, Health, NodeProfile, Order};
 use lingua_core::rate::Rate;
@@ -59,6 +60,9 @@ pub(super) struct Driver {
     pub(super) made: u32,
     pub(super) slots: u32,
     moved_away: bool,
+    /// What the store knows of the node, and since when.
+    kept: Option<Reputation>,
+    kept_at: Moment,
 }
 
 impl Driver {
@@ -75,6 +79,8 @@ impl Driver {
             made: 0,
             slots: 0,
             moved_away: false,
+            kept: None,
+            kept_at: Moment::ZERO,
         }
     }
 
@@ -198,6 +204,7 @@ impl Driver {
             }
         }
         let (running, _) = self.running(says);
+        self.checker.recalls = true;
         self.lists = running.is_some();
         self.supports = supports(which);
         self.feed(Event::Registered(Box::new(Registered {
@@ -213,8 +220,60 @@ impl Driver {
             lists_running: self.lists,
             running,
             moved,
+            at_ms: self.now.as_millis() + 1,
+            reputation: self.kept.clone().map(|kept| kept.aged(self.now.since(self.kept_at))),
         })));
         self.max = self.node.vitals().open_slots;
+    }
+
+    fn keep(&mut self, known: Option<Box<Reputation>>) {
+        if let Some(known) = known {
+            (self.kept, self.kept_at) = (Some(*known), self.now);
+        }
+    }
+
+    /// Another process has the node from now on, and knows what the store knows: it leaves a failing
+    /// node alone for as long, and trusts a node as far, as the process before did when it wrote that.
+    fn handed_over(&mut self) {
+        self.wait(60_000, false);
+        let epoch = self.node.epoch();
+        while self.checker.call.is_some() {
+            self.answer(false, false);
+        }
+        let Some(kept) = self.kept.clone() else { return };
+        let age = self.now.since(self.kept_at);
+        let mut next = Node::new(Arc::new(policy()), self.now);
+        let told = Registered {
+            epoch: epoch + 1,
+            over: None,
+            profile: Arc::clone(self.node.profile().0),
+            version: 1,
+            health: Health::Ready,
+            supports: self.supports,
+            arrival: Arrival::Open,
+            order: Order::Serve,
+            heartbeat: Duration::from_secs(5),
+            lists_running: false,
+            running: None,
+            moved: true,
+            at_ms: self.now.as_millis(),
+            reputation: Some(kept.clone().aged(age)),
+        };
+        next.on_event(self.now, Event::Registered(Box::new(told)));
+        let before = kept.clone().aged(age);
+        let begins = next.reputation();
+        assert_eq!((begins.done, begins.failed), (before.done, before.failed));
+        assert_eq!((begins.since_ms, begins.trust), (before.since_ms, before.trust));
+        assert_eq!(begins.breaker.openings, before.breaker.openings);
+        assert_eq!(next.aside().is_some(), before.breaker.openings >= PUT_ASIDE_AFTER);
+        let left = before.breaker.open_ms.unwrap_or(0);
+        match next.breaker() {
+            BreakerState::Open { until } => {
+                assert_eq!(until.since(self.now).as_millis() as u64, left);
+            }
+            BreakerState::Probing => assert!(left == 0 && before.breaker.openings > 0),
+            BreakerState::Closed => assert_eq!(before.breaker.openings, 0),
+        }
     }
 
     fn answer(&mut self, fails: bool, other: bool) {
@@ -224,12 +283,16 @@ impl Driver {
         let mut reported = None;
         let answer = match call {
             _ if fails => Answer::Failed,
-            Call::Put(vitals) | Call::Beat(vitals) if current && !other => {
+            Call::Put(vitals, known) | Call::Beat(vitals, known) if current && !other => {
                 self.max = vitals.open_slots;
+                self.keep(known);
                 Answer::Kept { confirmed: !self.made.is_multiple_of(3) }
             }
-            Call::Put(_) => Answer::Stored,
-            Call::Beat(_) => Answer::PutAgain,
+            Call::Put(_, known) => {
+                self.keep(known);
+                Answer::Stored
+            }
+            Call::Beat(..) => Answer::PutAgain,
             Call::LookUp(jobs) => Answer::Found(jobs.iter().map(|_| None).collect()),
             Call::Confirm(report) => match report.running {
                 _ if other => Answer::NoRecord,
@@ -318,7 +381,12 @@ impl Driver {
                 let until = self.now + Duration::from_millis(ms);
                 self.feed(Event::GapNoted { model, until });
             }
-            Op::Faulted => self.feed(Event::Faulted),
+            Op::Faulted => {
+                let (at_ms, job) = (self.now.as_millis(), job(1));
+                self.feed(Event::Faulted);
+                self.feed(Event::FailureNoted { at_ms, job, code: "GPU_LOST".into() });
+            }
+            Op::Vouched => self.feed(Event::Vouched),
             Op::Disconnect { stale: true } if self.node.epoch() > 0 => {
                 let epoch = self.node.epoch() - 1;
                 self.feed_without_effect(Event::Disconnected { epoch });
@@ -358,6 +426,7 @@ impl Driver {
         while let Some(token) = self.pick(0) {
             self.play_job(Op::End { which: 0 }, token);
         }
+        self.handed_over();
         self.checker.forget = false;
         self.wait(FORGET_AFTER.as_millis() as u64 * 2 + 1_000, false);
         assert!(self.checker.forget && self.node.is_forgettable(), "a node that stays for ever");

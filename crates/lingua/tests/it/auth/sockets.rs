@@ -42,7 +42,7 @@ impl Line {
 }
 
 pub(super) fn register(node: &str, token: Option<&str>) -> Value {
-    json!({"type": "node_register", "node_id": node, "token": token, "max_concurrent_jobs": 8,
+    json!({"type": "node_register", "running": [], "node_id": node, "token": token, "max_concurrent_jobs": 8,
         "supports": ["ack"], "language_capabilities": {"semantic_languages": ["en", "zh"], "tts_languages": ["zh", "en"]}})
 }
 

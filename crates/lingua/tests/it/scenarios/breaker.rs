@@ -81,6 +81,47 @@ pub async fn a_bad_probe_makes_the_next_pause_longer(on: On) {
     app.finish().await;
 }
 
+/// It reads why, and comes back by itself: its connection is on one instance, and people ask another.
+pub async fn a_node_that_keeps_failing_is_put_aside_and_comes_back_after_a_probe(on: On) {
+    let mut settings = settings();
+    settings.breaker.first_pause_ms = 50;
+    let app = TestApp::start(on, settings).await;
+    let mut node = scripted(&app, "a").await;
+    fails(&app, &mut node).await;
+    while view(app.of_nodes(), "a").aside.is_none() {
+        fails(&app, &mut node).await;
+        pause_is_over(&app).await;
+    }
+    let drain = node.next_of("node_control").await.unwrap().message;
+    assert_eq!(drain["command"], "drain");
+    let why = drain["reason"].as_str().unwrap();
+    assert!(why.starts_with("put aside after 5 failures in a row, the last one GPU_LOST"), "{why}");
+    let resume = node.next_of("node_control").await.unwrap().message;
+    assert_eq!(resume["command"], "resume");
+    eventually_known(&app, 5).await;
+    let seen = app.engine.whole_node_view(&super::id("a")).await.unwrap();
+    assert!(seen.aside.is_some() && seen.why_idle[0].contains("put aside"), "{:?}", seen.why_idle);
+    assert_eq!(seen.past.failed_by_code["GPU_LOST"], 5);
+    let probe = job().submit(&app);
+    let assign = take(&mut node).await;
+    node.result(&assign, "well again").await.unwrap();
+    assert_eq!(done(&probe).await, "well again");
+    eventually("it is back", || view(app.of_nodes(), "a").aside.is_none()).await;
+    app.finish().await;
+}
+
+/// Waits until the store knows so many failures of the node.
+async fn eventually_known(app: &TestApp, failed: u64) {
+    for _ in 0..1_500 {
+        let seen = app.engine.whole_node_view(&super::id("a")).await.unwrap();
+        if seen.past.failed == failed {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("the store does not know of {failed} failures");
+}
+
 pub async fn a_success_in_between_begins_the_count_anew(on: On) {
     let app = TestApp::start(on, settings()).await;
     let mut node = scripted(&app, "a").await;

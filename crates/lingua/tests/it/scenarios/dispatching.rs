@@ -227,7 +227,7 @@ pub async fn an_answer_without_text_is_an_empty_ending(on: On) {
         }
         assert_eq!(job.view().state, JobState::Done);
     }
-    assert_eq!(view(&app, "a").failed, 0);
+    assert_eq!(view(&app, "a").past.failed, 0);
     app.finish().await;
 }
 

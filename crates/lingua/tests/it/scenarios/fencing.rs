@@ -102,7 +102,7 @@ pub async fn a_result_said_twice_counts_once_and_is_acked_again(on: On) {
     assert_eq!(ack["job_id"], assign["job_id"], "or it would be sent for ever");
     assert_eq!(done(&job).await, "first");
     assert_eq!(stale(&app, "result"), 1);
-    let jobs_done = super::view(app.of_nodes(), "a").done;
+    let jobs_done = super::view(app.of_nodes(), "a").past.done;
     assert_eq!((jobs_done, metric(&app, "lingua_jobs_ended_total{code=\"ok\"}")), (1, 1));
     app.finish().await;
 }

@@ -143,6 +143,7 @@ macro_rules! scenarios {
                 a_node_that_floods_with_gaps_is_left_alone,
             }
             breaker {
+                a_node_that_keeps_failing_is_put_aside_and_comes_back_after_a_probe,
                 failures_in_a_row_open_it_and_one_good_probe_closes_it,
                 a_bad_probe_makes_the_next_pause_longer,
                 a_success_in_between_begins_the_count_anew,

@@ -29,7 +29,7 @@ pub async fn a_missing_model_is_remembered_and_the_job_goes_elsewhere(on: On) {
     assert_eq!(done(&first).await, "elsewhere");
     assert_eq!(attempts(&first)[0], ("a".into(), "MODEL_NOT_AVAILABLE".into()));
     assert_eq!(view(&app, "a").missing_models, ["nmt-en-zh"]);
-    assert_eq!((view(&app, "a").failed, view(&app, "a").breaker), (0, BreakerView::Closed));
+    assert_eq!((view(&app, "a").past.failed, view(&app, "a").breaker), (0, BreakerView::Closed));
     let update = a.next_of("node_control").await.unwrap();
     assert_eq!(update["command"], "update");
     // Not asked for this direction again, also by who prefers it; asked for others.

@@ -93,7 +93,7 @@ pub async fn parts_without_a_result_of_their_own_end_empty_with_a_later_part(on:
     assert_eq!(other.view().ended.map(|_| ()), None, "another turn goes on");
     node.result(&unrelated, "x").await.unwrap();
     done(&other).await;
-    assert_eq!(view(&app, "old").failed, 0);
+    assert_eq!(view(&app, "old").past.failed, 0);
     app.finish().await;
 }
 
@@ -124,7 +124,7 @@ pub async fn a_part_that_stays_without_a_result_ends_empty_and_is_no_failure(on:
     let part = job().session("s").turn("t").submit(&app);
     node.next_of("job_assign").await.unwrap();
     empty(&part).await;
-    assert_eq!((view(&app, "old").failed, app.used("old").await), (0, 0));
+    assert_eq!((view(&app, "old").past.failed, app.used("old").await), (0, 0));
     // The same by the job's own deadline.
     let part = job().session("s").turn("u").deadline_ms(300).submit(&app);
     node.next_of("job_assign").await.unwrap();
@@ -142,7 +142,7 @@ pub async fn a_duplicate_refusal_sends_the_job_elsewhere_without_blame(on: On) {
     let again = super::take(&mut other).await;
     other.result(&again, "elsewhere").await.unwrap();
     assert_eq!(done(&job).await, "elsewhere");
-    assert_eq!(view(&app, "old").failed, 0);
+    assert_eq!(view(&app, "old").past.failed, 0);
     app.finish().await;
 }
 
@@ -156,7 +156,7 @@ pub async fn a_busy_result_is_a_refusal_and_not_a_failure(on: On) {
     let again = other.next_of("job_assign").await.unwrap();
     other.result(&again, "elsewhere").await.unwrap();
     assert_eq!(done(&job).await, "elsewhere");
-    assert_eq!(view(&app, "old").failed, 0);
+    assert_eq!(view(&app, "old").past.failed, 0);
     assert_eq!(attempts(&job).len(), 2);
     app.finish().await;
 }

@@ -25,7 +25,7 @@ pub async fn a_busy_node_is_passed_over_at_once_and_not_blamed(on: On) {
         assert_eq!(attempts(&job)[0], ("busy".into(), "ALL_NODES_BUSY".into()));
     }
     let busy = view(&app, "busy");
-    assert_eq!((busy.failed, busy.breaker), (0, BreakerView::Closed));
+    assert_eq!((busy.past.failed, busy.breaker), (0, BreakerView::Closed));
     app.finish().await;
 }
 
@@ -89,7 +89,7 @@ pub async fn other_refusals_go_elsewhere_and_end_somewhere(on: On) {
     assert_eq!(refused, ["a", "b", "c"], "each was asked once");
     assert_eq!(code(&job).await, "NODE_UNAVAILABLE");
     for name in ["a", "b", "c"] {
-        assert_eq!(view(&app, name).failed, 0);
+        assert_eq!(view(&app, name).past.failed, 0);
     }
     app.finish().await;
 }

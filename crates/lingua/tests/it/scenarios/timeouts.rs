@@ -33,7 +33,8 @@ pub async fn the_only_node_that_does_not_ack_ends_the_job(on: On) {
     let job = job().submit(&app);
     mute.next_of("job_assign").await.unwrap();
     assert_eq!(code(&job).await, "ACK_TIMEOUT");
-    super::eventually("its owner counts it", || view(app.of_nodes(), "mute").failed == 1).await;
+    super::eventually("its owner counts it", || view(app.of_nodes(), "mute").past.failed == 1)
+        .await;
     app.finish().await;
 }
 

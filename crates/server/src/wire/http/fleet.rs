@@ -30,6 +30,8 @@ pub(crate) struct NodeBody {
     order: &'static str,
     /// What its failures brought it: `closed` (nothing), `open` (left alone), `probing` (one job).
     breaker: &'static str,
+    /// It keeps failing and was put aside; `why_idle` says why, and when it is tried again.
+    put_aside: bool,
     /// Rises with every connection.
     epoch: u64,
     /// How many jobs it has room for.
@@ -39,10 +41,17 @@ pub(crate) struct NodeBody {
     /// How long its recent jobs took.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_ms: Option<u32>,
-    /// Jobs it did on its present connection to this instance and before.
+    /// When it was first seen, in epoch milliseconds; of a node of another instance only in the view of one
+    /// node, as are the three that follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since_ms: Option<u64>,
+    /// Jobs it did, on whichever instance.
     done: u64,
     /// Jobs it failed.
     failed: u64,
+    /// Attempts that failed on it, by code.
+    #[schema(example = json!({"NMT_TIMEOUT": 3}))]
+    failed_by_code: std::collections::BTreeMap<String, u64>,
     /// What it can do.
     abilities: AbilitiesBody,
     /// What it understands beyond the protocol that every agent speaks.
@@ -64,8 +73,10 @@ pub(crate) struct NodeBody {
 pub(crate) struct Slots {
     /// As the node declares.
     declared: u32,
-    /// Open to jobs now.
+    /// Open to jobs now; the others open as its jobs succeed.
     open: u32,
+    /// Used like any other node's; more of the open ones are used only if no other node is free.
+    trusted: u32,
     /// Taken, as far as this instance knows.
     used: u32,
 }
@@ -176,10 +187,12 @@ pub(crate) struct PairBody {
     ready: usize,
     /// Those of the ready ones that speak the target.
     speaking: usize,
-    /// Slots of the ready ones.
+    /// Slots of the ready ones that are open to jobs.
     slots: u64,
     /// Those that are free.
     free: u64,
+    /// Slots of the ready ones that are not open yet: they open as jobs succeed.
+    not_open: u64,
     /// Jobs in line.
     waiting: usize,
 }
@@ -199,6 +212,10 @@ pub(crate) struct ExplainBody {
     pub(crate) eligible: usize,
     /// Those of them that are asked only when no other has a free slot: overloaded, or not trusted with more.
     pub(crate) last_resort: usize,
+    /// Slots of the eligible ones that are open to jobs.
+    pub(crate) open_slots: u64,
+    /// Slots of theirs that are not open yet: they open as jobs succeed.
+    pub(crate) slots_not_open: u64,
     /// Why the others may not; a node can have several reasons.
     pub(crate) reasons: Vec<ReasonBody>,
     /// What is missing, as the caller of such a job would be told; absent if nothing is.
@@ -249,12 +266,15 @@ impl NodeBody {
                 BreakerView::Open { .. } => "open",
                 BreakerView::Probing => "probing",
             },
+            put_aside: view.aside.is_some(),
             epoch: view.epoch,
             slots: Slots::of(view),
             running: view.running,
             latency_ms: view.latency_ms,
-            done: view.done,
-            failed: view.failed,
+            since_ms: Some(view.past.since_ms).filter(|since| *since > 0),
+            done: view.past.done,
+            failed: view.past.failed,
+            failed_by_code: view.past.failed_by_code.clone(),
             abilities: AbilitiesBody::of(&view.profile),
             supports: supports(view.supports),
             missing_models: view.missing_models.clone(),
@@ -279,7 +299,12 @@ impl NodeBody {
 
 impl Slots {
     pub(super) fn of(view: &NodeView) -> Self {
-        Slots { declared: view.declared_slots, open: view.open_slots, used: view.used_slots }
+        Slots {
+            declared: view.declared_slots,
+            open: view.open_slots,
+            trusted: view.trusted_slots,
+            used: view.used_slots,
+        }
     }
 }
 
@@ -351,6 +376,7 @@ impl PairBody {
             speaking: pair.speaking,
             slots: pair.slots,
             free: pair.free,
+            not_open: pair.not_open,
             waiting: pair.waiting,
         }
     }

@@ -32,6 +32,9 @@ pub(crate) struct OwnNodeBody {
     /// With an open breaker: how long it stays open.
     #[serde(skip_serializing_if = "Option::is_none")]
     breaker_open_ms: Option<u64>,
+    /// It keeps failing and was put aside; `why_idle` says why, and when it is tried again. Its owner may
+    /// have that at once: `POST /v1/node/{id}/resume`.
+    put_aside: bool,
     /// How many jobs it has room for.
     slots: Slots,
     /// Attempts that it works on.
@@ -39,10 +42,16 @@ pub(crate) struct OwnNodeBody {
     /// How long its recent jobs took.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_ms: Option<u32>,
-    /// Jobs it did on its present connection and before.
+    /// When it was first seen, in epoch milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since_ms: Option<u64>,
+    /// Jobs it did.
     done: u64,
     /// Jobs it failed.
     failed: u64,
+    /// Attempts that failed on it, by code.
+    #[schema(example = json!({"NMT_TIMEOUT": 3}))]
+    failed_by_code: std::collections::BTreeMap<String, u64>,
     /// The last attempts that failed on it, the newest first, at most eight.
     failures: Vec<FailureBody>,
     /// What it can do.
@@ -87,12 +96,15 @@ impl OwnNodeBody {
             order: view.order.as_str(),
             breaker,
             breaker_open_ms,
+            put_aside: view.aside.is_some(),
             slots: Slots::of(view),
             running: view.running,
             latency_ms: view.latency_ms,
-            done: view.done,
-            failed: view.failed,
-            failures: view.failures.iter().map(FailureBody::of).collect(),
+            since_ms: Some(view.past.since_ms).filter(|since| *since > 0),
+            done: view.past.done,
+            failed: view.past.failed,
+            failed_by_code: view.past.failed_by_code.clone(),
+            failures: view.past.latest_failures().iter().map(FailureBody::of).collect(),
             abilities: AbilitiesBody::of(&view.profile),
             missing_models: view.missing_models.clone(),
             last_error: view.detail.last_error.clone(),

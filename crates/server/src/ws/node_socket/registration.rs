@@ -51,6 +51,7 @@ impl NodeSocket {
             out,
             reports,
             running: jobs,
+            running_jobs: said.usage().running_jobs(),
             detail: said.detail(),
         };
         let over = self.present.connection.as_ref();

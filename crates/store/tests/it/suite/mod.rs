@@ -28,6 +28,7 @@ pub mod owners;
 pub mod races;
 pub mod rates;
 pub mod recovery;
+pub mod reputations;
 pub mod reserve;
 pub mod revocations;
 pub mod samples;
@@ -102,6 +103,12 @@ macro_rules! conformance {
                 a_repeated_gap_never_ends_earlier,
                 of_too_many_gaps_those_that_end_soonest_are_forgotten,
                 a_node_is_listed_in_exactly_one_shard_until_it_is_forgotten,
+            }
+            reputations {
+                what_is_known_of_a_node_is_read_by_every_instance,
+                only_the_current_owner_keeps_what_is_known_of_a_node,
+                what_is_known_of_a_node_outlives_its_record,
+                a_pause_goes_on_while_nobody_has_the_node,
             }
             feed {
                 the_feed_begins_at_its_present_end,

@@ -19,6 +19,7 @@ fn snapshot(at_ms: u64, boot: &str) -> Snapshot {
         speaking: 2,
         slots: 8,
         free,
+        not_open: 0,
         waiting,
         supply,
     };

@@ -1,0 +1,41 @@
+//! What is known of nodes.
+
+use async_trait::async_trait;
+use lingua_core::NodeId;
+
+use super::MemoryStore;
+use super::expiring::Expiring;
+use super::sharded::Sharded;
+use crate::error::Result;
+use crate::nodes::Fenced;
+use crate::reputations::{REPUTATION_KEPT, Reputation, Reputations};
+
+/// By node, with the moment at which it was written.
+pub(super) type Known = Sharded<Expiring<NodeId, (Reputation, lingua_core::Moment)>, 16>;
+
+#[async_trait]
+impl Reputations for MemoryStore {
+    async fn keep(&self, node: &NodeId, epoch: u64, known: &Reputation) -> Result<Fenced> {
+        let now = self.clock.now();
+        // Held for the write too, so that who is superseded in between writes before that.
+        let (hash, shard) = self.nodes.shards.of(node);
+        let record = shard.nodes.get(hash, node).and_then(|known| known.record.as_ref());
+        Ok(match record {
+            Some(record) if record.epoch > epoch => Fenced::Superseded { epoch: record.epoch },
+            Some(record) if record.epoch == epoch => {
+                let (hash, mut kept) = self.reputations.of(node);
+                let until = now + REPUTATION_KEPT;
+                kept.put(now, hash, node.clone(), (known.clone(), now), until);
+                Fenced::Done
+            }
+            _ => Fenced::Unknown,
+        })
+    }
+
+    async fn read(&self, node: &NodeId) -> Result<Option<Reputation>> {
+        let now = self.clock.now();
+        let (hash, kept) = self.reputations.of(node);
+        let found = kept.get(now, hash, node);
+        Ok(found.map(|(known, at)| known.clone().aged(at.until(now))))
+    }
+}
