@@ -47,7 +47,7 @@ class Stage:
             return
         # One that failed too often is left alone. Who has a token has one name.
         self.name = "by-http" if self.node else f"by-http-{self.uses}"
-        self.ask(self.node, "POST", "/v1/node/register", {**RIGHT["/v1/node/register"], "node_id": self.name})
+        self.ask(self.node, "POST", "/v1/node/register", {**RIGHT["/v1/node/register"], "node_id": self.name, "running": []})
         if not has_job:
             return
         if self.names["job_id"]:

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lingua_core::eligibility::{Route, Standing, WhyNot, why_not};
 use lingua_core::link::Breaker;
 use lingua_core::node::{Health, NodeProfile, ServiceKind};
+use lingua_core::time::millis;
 use lingua_core::{InstanceId, Lang, Moment, NodeId, TenantId};
 
 use crate::engine::Engine;
@@ -34,6 +36,8 @@ pub struct NodeView {
     pub breaker: BreakerView,
     /// It keeps failing and was put aside.
     pub aside: Option<Aside>,
+    /// It gets no jobs for so long, unless it says what it runs: the scheduler has started a moment ago.
+    pub held_for: Option<Duration>,
     /// Of its present connection.
     pub epoch: u64,
     /// Slots it declares.
@@ -95,6 +99,7 @@ impl Engine {
             order: status.order,
             breaker: status.breaker,
             aside: status.aside,
+            held_for: status.held_for,
             epoch: status.epoch,
             declared_slots: status.profile.max_slots,
             open_slots: status.open_slots,
@@ -212,6 +217,15 @@ fn why_idle(view: &NodeView) -> Vec<String> {
     say(view.connected && !view.fresh, "its heartbeat is overdue".into());
     say(view.order == Order::Drain, "an administrator drains it".into());
     say(view.order == Order::Block, "an administrator blocked it".into());
+    if let Some(left) = view.held_for {
+        let left_s = millis(left).div_ceil(1_000);
+        say(
+            true,
+            format!(
+                "the scheduler has just started: it gets jobs once it says what it runs, or in {left_s} s"
+            ),
+        );
+    }
     match (&view.aside, view.breaker) {
         (Some(aside), _) => say(true, format!("it was {aside}")),
         (None, BreakerView::Open { left_ms }) => {
@@ -253,8 +267,8 @@ fn why_idle(view: &NodeView) -> Vec<String> {
     say(
         open == declared && trusted < declared,
         format!(
-            "{trusted} of {declared} slots are used like any other node's; the others only if no other \
-             is free, until its jobs succeed"
+            "it has shown itself on {trusted} of {declared} slots: the others are used only if no other \
+             node is free, until its jobs succeed"
         ),
     );
     let down: Vec<&str> = view.profile.listed_down().map(ServiceKind::as_str).collect();

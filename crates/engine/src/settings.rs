@@ -26,9 +26,9 @@ pub struct Settings {
     /// Whose slots are filled slowly, as the node shows that it works.
     pub slow_start: SlowStart,
     /// A process as young as this may be the successor of one that knew the nodes: it does not say of a
-    /// node without a record that it is new, unless that says what it runs. `None`: one longest lease.
-    /// Who knows that there was no process before says 0.
-    pub predecessor_ms: Option<u64>,
+    /// node without a record that it is new, unless that says what it runs. One longest lease; 0 says that
+    /// no process was there before.
+    pub restart_hold_ms: u64,
     /// A node that reports more of its processor, GPU or memory in use is a last resort.
     pub resource_threshold_percent: f64,
     /// When a failing node is left alone, and for how long.
@@ -170,7 +170,7 @@ impl Settings {
             hedge_after_ms: None,
             default_max_slots: 4,
             slow_start: SlowStart::Strangers,
-            predecessor_ms: None,
+            restart_hold_ms: Timing::stable().longest_lease_ms(),
             resource_threshold_percent: 95.0,
             breaker: BreakerPolicy {
                 failures: 3,
@@ -230,11 +230,6 @@ impl Settings {
             reconnect_grace_ms: 500,
             ..Settings::stable()
         }
-    }
-
-    /// How old a process is that may say of a node without a record that it is new.
-    pub(crate) fn vouches_after_ms(&self) -> u64 {
-        self.predecessor_ms.unwrap_or_else(|| self.timing.longest_lease_ms())
     }
 
     /// The preset of this name.

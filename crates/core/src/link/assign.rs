@@ -98,6 +98,7 @@ impl<K: Kinds> Machine<K> {
         let fault = self.fault_of(held);
         if let Some((at_ms, code)) = failed {
             self.past.note_failure(at_ms, *job, &code);
+            self.sync.pending.reputation = true;
         }
         if let Some(fault) = fault {
             self.count_fault(fault, out);

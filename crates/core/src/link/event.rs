@@ -187,6 +187,9 @@ pub struct Registered {
     pub running: Option<Vec<(JobId, u32)>>,
     /// Another instance had its connection before.
     pub moved: bool,
+    /// Nobody vouches that it has no earlier life: unless it says what it runs it gets no jobs for so
+    /// long.
+    pub hold: Option<Duration>,
     /// When it came, in epoch milliseconds.
     pub at_ms: u64,
     /// What the store knows of it from before.

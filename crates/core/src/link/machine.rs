@@ -73,6 +73,11 @@ pub(super) struct Reporting {
     /// It came from another instance, whose last jobs it may still have without a lease that lasts:
     /// not chosen until it has said what it runs, at most so long.
     pub unreconciled_until: Option<Moment>,
+    /// It may have jobs of a life of which neither the store nor this process knows: not chosen until it
+    /// has said what it runs, at most so long.
+    pub unvouched_until: Option<Moment>,
+    /// The end of that, for the store, until it is told.
+    pub hold_until: Option<Moment>,
     /// What it runs by its last report over this connection; `None` before that.
     pub reported: Option<Vec<crate::slots::LeaseToken>>,
 }
@@ -225,6 +230,8 @@ impl<K: Kinds> Machine<K> {
         self.reporting = Reporting {
             lists_running: new.lists_running,
             unreconciled_until: silent.then(|| self.now + new.heartbeat * 2),
+            unvouched_until: new.hold.map(|hold| self.now + hold),
+            hold_until: new.hold.map(|hold| self.now + hold),
             reported: None,
         };
         self.tell_all(|| News::NodeBack, out);
@@ -355,6 +362,9 @@ impl<K: Kinds> Machine<K> {
             self.tell_aside(out);
             changed = true;
         }
+        // What it still ran is over: the store may take it as it is.
+        let vouched = self.reporting.unvouched_until.take_if(|until| *until <= now).is_some();
+        changed |= vouched;
         self.sync.pending.beat |= changed;
         for until in [&mut self.inhibited_until, &mut self.reporting.unreconciled_until] {
             changed |= until.take_if(|until| *until <= now).is_some();
@@ -406,6 +416,7 @@ impl<K: Kinds> Machine<K> {
             self.breaker.due(),
             self.inhibited_until,
             self.reporting.unreconciled_until,
+            self.reporting.unvouched_until,
             self.attempts.due(),
             self.sync.due(),
             self.unclaimed.front().map(|kept| kept.until),

@@ -148,6 +148,8 @@ impl<K: Kinds> Machine<K> {
         }
         // An answer to an earlier registration says nothing about this one.
         if epoch != self.epoch {
+            let lost = matches!(step, Step::Writing(Pending { reputation: true, .. }));
+            self.sync.pending.reputation |= lost;
             return;
         }
         match (step, answer) {
@@ -291,9 +293,18 @@ impl<K: Kinds> Machine<K> {
                 true => timing.quarantine_ms.max(timing.reserve_lease_ms_of(calls)),
                 false => timing.reserve_lease_ms_of(calls),
             }),
-            quarantine: Duration::from_millis(timing.quarantine_ms),
+            quarantine: self.quarantine(),
         };
         self.call(Call::Confirm(report), Step::Confirming { running, reported_at }, out);
+    }
+
+    /// How long a node that cannot say what it runs gets no grant: for what was lost in this process's
+    /// life the whole quarantine, for what was lost with the process before until that is over.
+    fn quarantine(&self) -> Duration {
+        match self.reporting.hold_until {
+            Some(until) => self.now.until(until).max(Duration::from_millis(1)),
+            None => Duration::from_millis(self.policy.timing.quarantine_ms),
+        }
     }
 
     fn confirmed(
@@ -306,6 +317,14 @@ impl<K: Kinds> Machine<K> {
         if reported_at.is_some() && self.reporting.unreconciled_until.take().is_some() {
             out.push(Effect::FleetChanged);
         }
+        if reported_at.is_some()
+            && let Some(until) = self.reporting.unvouched_until.as_mut()
+        {
+            // It has said what it runs: only what is on its way to it is waited for.
+            let hold = Duration::from_millis(self.policy.timing.reserve_lease_ms);
+            *until = (*until).min(self.now + hold);
+        }
+        self.reporting.hold_until = None;
         let lease = self.running_lease();
         running.iter().for_each(|token| self.extend(*token, lease));
         for token in confirmed.unknown {

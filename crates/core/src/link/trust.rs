@@ -169,7 +169,9 @@ mod tests {
     #[test]
     fn a_node_that_comes_back_the_same_way_begins_with_what_it_earned() {
         let mut trust = Trust::new(SlowStart::All, Arrival::Credential);
-        (0..2).for_each(|_| drop(trust.success(8)));
+        for _ in 0..2 {
+            trust.success(8);
+        }
         let memory = Some(trust.memory(Arrival::Credential));
         let again = |arrival, memory| Trust::recalled(SlowStart::All, arrival, memory).trusted(8);
         assert_eq!(again(Arrival::Credential, memory), 4);
@@ -182,7 +184,9 @@ mod tests {
     #[test]
     fn a_good_record_is_trusted_with_all_and_is_lost_by_failing() {
         let mut trust = Trust::new(SlowStart::Strangers, Arrival::Open);
-        (0..GOOD_RECORD).for_each(|_| drop(trust.success(2)));
+        for _ in 0..GOOD_RECORD {
+            trust.success(2);
+        }
         assert_eq!(trust.trusted(200), 200);
         let memory = Some(trust.memory(Arrival::Open));
         let again = Trust::recalled(SlowStart::Strangers, Arrival::Open, memory);
@@ -192,7 +196,9 @@ mod tests {
         // One failure in nine jobs never makes a good record.
         let mut fails = Trust::new(SlowStart::Strangers, Arrival::Open);
         for _ in 0..1_000 {
-            (0..FAILURE_COSTS).for_each(|_| drop(fails.success(2)));
+            for _ in 0..FAILURE_COSTS {
+                fails.success(2);
+            }
             fails.failure(2);
             assert_eq!(fails.trusted(200), 2);
         }

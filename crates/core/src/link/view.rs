@@ -8,7 +8,7 @@ use super::attempt::Attempt;
 use super::breaker::{Breaker, BreakerState};
 use super::event::{Kinds, Vitals};
 use super::health::{Audience, HealthFacts};
-use super::machine::{Line, Machine};
+use super::machine::{Line, Machine, Reporting};
 use super::reputation::Reputation;
 use super::trust::{Arrival, Trust};
 use crate::eligibility::Standing;
@@ -47,7 +47,8 @@ impl<K: Kinds> Machine<K> {
 
     /// Where the node is in its life.
     pub fn health(&self, audience: Audience) -> Health {
-        let held_back = [self.inhibited_until, self.reporting.unreconciled_until];
+        let Reporting { unreconciled_until, unvouched_until, .. } = self.reporting;
+        let held_back = [self.inhibited_until, unreconciled_until, unvouched_until];
         let facts = HealthFacts {
             connected: self.is_connected(),
             declared: self.declared,
@@ -147,6 +148,12 @@ impl<K: Kinds> Machine<K> {
             trust: self.arrival.map(|arrival| self.trust.memory(arrival)),
             ..self.past.clone()
         }
+    }
+
+    /// How long it gets no jobs because nobody knows what it runs, if it does not say.
+    pub fn held_for(&self) -> Option<Duration> {
+        let until = self.reporting.unvouched_until.filter(|_| self.is_connected());
+        until.map(|until| self.now.until(until))
     }
 
     /// Jobs that succeeded and failed on it while this machine had it.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-/// What an owner knows when a node registers.
+/// What an owner knows when a node registers of which the store may have no record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acquaintance {
     /// This instance knew it before, or knows it as another instance's.
@@ -29,6 +29,13 @@ impl Acquaintance {
             None => self.process_age >= self.longest_lease,
         }
     }
+
+    /// How long a node for which nobody vouches may have jobs of an earlier life: until the process is as
+    /// old as the longest lease.
+    pub fn hold(&self) -> Option<Duration> {
+        let left = self.longest_lease.saturating_sub(self.process_age);
+        (!self.known && !self.vouches() && left > Duration::ZERO).then_some(left)
+    }
 }
 
 #[cfg(test)]
@@ -51,6 +58,8 @@ mod tests {
             let process_age = Duration::from_secs(age);
             let knows = Acquaintance { known, runs, process_age, longest_lease: lease };
             assert_eq!(knows.vouches(), vouches, "{knows:?}");
+            let held = !known && !vouches && age < 45;
+            assert_eq!(knows.hold(), held.then(|| lease - process_age), "{knows:?}");
         }
     }
 }

@@ -89,6 +89,7 @@ impl Node {
             lists_running: running.is_some(),
             running,
             moved: false,
+            hold: None,
             at_ms: 1,
             reputation: None,
         };
@@ -403,6 +404,7 @@ fn what_a_node_did_elsewhere_is_known_where_it_comes_next() {
         lists_running: false,
         running: None,
         moved: true,
+        hold: None,
         at_ms: 9,
         reputation: Some(known.aged(Duration::from_millis(100))),
     };

@@ -207,6 +207,7 @@ impl RemoteNode {
             breaker: BreakerView::Closed,
             epoch: known.epoch,
             aside: None,
+            held_for: None,
             open_slots: known.open_slots,
             // How far a node is trusted, its owner alone knows.
             trusted_slots: known.profile.max_slots,

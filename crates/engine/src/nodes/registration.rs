@@ -52,12 +52,13 @@ impl Nodes {
         };
         let counted = wish.running_jobs.and_then(|jobs| usize::try_from(jobs).ok());
         let runs = wish.running.as_ref().map(Vec::len).or(counted);
+        let knows = self.acquaintance(&id, known.is_some(), runs);
         let registration = Registration {
             claim: Claim::Newest,
             owner: shared.instance.clone(),
             profile: profile.clone(),
             vitals: first_vitals(begins, health, order, profile.max_slots, heartbeat),
-            known: !self.acquaintance(&id, known.is_some(), runs).vouches(),
+            known: !knows.vouches(),
         };
         // The record is written before the node counts here: a store that is down refuses it.
         let (epoch, moved) = match shared.store.nodes.put(&id, &registration).await {
@@ -79,6 +80,8 @@ impl Nodes {
             lists_running: wish.reports,
             running: wish.running.map(|running| self.own_ids(running)),
             moved,
+            // Who had a record before has waited already, or does so by the store's word.
+            hold: knows.hold().filter(|_| !moved),
             at_ms: shared.clock.now().as_millis(),
             reputation,
         };
@@ -126,7 +129,7 @@ impl Nodes {
             known: known || self.host.peers().knows(id),
             runs,
             process_age: self.host.since.elapsed(),
-            longest_lease: Duration::from_millis(settings.vouches_after_ms()),
+            longest_lease: Duration::from_millis(settings.restart_hold_ms),
         }
     }
 

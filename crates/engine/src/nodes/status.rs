@@ -1,6 +1,7 @@
 //! A node as people see it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lingua_core::InstanceId;
 use lingua_core::link::{Aside, Audience, BreakerView, Reputation, Supports};
@@ -21,6 +22,8 @@ pub(crate) struct NodeStatus {
     pub epoch: u64,
     /// It keeps failing: its owner is told.
     pub aside: Option<Aside>,
+    /// It gets no jobs for so long, unless it says what it runs: the process is young.
+    pub held_for: Option<Duration>,
     pub open_slots: u32,
     /// Slots that are filled like any other node's; more of them are a last resort.
     pub trusted_slots: u32,
@@ -52,6 +55,7 @@ impl NodeHandle {
             breaker: BreakerView::of(machine.breaker(), now),
             epoch: machine.epoch(),
             aside: machine.aside(),
+            held_for: machine.held_for(),
             open_slots: machine.open_slots(),
             trusted_slots: machine.trusted_slots(),
             running: machine.wanted(),

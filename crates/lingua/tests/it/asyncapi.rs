@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 fn calm() -> lingua_engine::Settings {
     let mut settings = lingua_engine::Settings::stable();
     settings.slow_start = SlowStart::Off;
-    settings.predecessor_ms = Some(0);
+    settings.restart_hold_ms = 0;
     settings.sessions.open_utterances = 2;
     // Each message that is right is sent by itself, and there are many ways to register.
     settings.node_limits.registrations_per_min = 6_000;

@@ -276,6 +276,7 @@ fn body(path: &str) -> Value {
         | "/v1/languages"
         | "/v1/node/{id}/jobs"
         | "/v1/node/{id}"
+        | "/v1/node/{id}/resume"
         | "/api/v1/nodes"
         | "/api/v1/nodes/{id}"
         | "/api/v1/nodes/{id}/drain"

@@ -1,4 +1,4 @@
-//! The calls of the design paper (scheduler v4.1, chapter 5), as it prints them, with curl and default settings.
+//! The calls of the design paper (scheduler v4.1, chapter 5), as it prints them, with curl.
 
 use crate::process;
 
@@ -7,6 +7,12 @@ use std::process::Command;
 
 use process::{Lingua, get};
 use serde_json::{Value, json};
+
+/// Its nodes do not say what they run: without this they would wait for what they ran before.
+fn start() -> Lingua {
+    let no_hold = [("LINGUA_NODES_RESTART_HOLD_MS", "0")];
+    Lingua::logged(&["serve", "--listen", "127.0.0.1:0"], &no_hold).0
+}
 
 /// Section 5.1 of the paper.
 const REGISTER: &str = r#"{
@@ -81,7 +87,7 @@ fn state(to: SocketAddr, job: &str) -> Value {
 
 #[test]
 fn the_papers_calls_do_what_the_paper_says() {
-    let lingua = Lingua::start(&["serve", "--listen", "127.0.0.1:0"]);
+    let lingua = start();
     let to = lingua.address();
 
     // Nobody is able: the paper's refusal.
@@ -136,7 +142,7 @@ fn the_papers_calls_do_what_the_paper_says() {
 /// A node that is slow to call back has five seconds for its ack.
 #[test]
 fn an_ack_by_a_call_may_take_longer_than_one_on_a_socket() {
-    let lingua = Lingua::start(&["serve", "--listen", "127.0.0.1:0"]);
+    let lingua = start();
     let to = lingua.address();
     assert_eq!(curl(to, "/v1/node/register", REGISTER).0, 200);
     let job = dispatch(to);

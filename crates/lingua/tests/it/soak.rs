@@ -26,7 +26,7 @@ const DEADLINE_MS: u64 = 12_000;
 fn settings() -> Settings {
     let mut settings = Settings::stable();
     settings.slow_start = SlowStart::Off;
-    settings.predecessor_ms = Some(0);
+    settings.restart_hold_ms = 0;
     settings.timing.heartbeat_ms = 1_000;
     settings.timing.running_lease_ms = 3_000;
     settings.timing.exec_max_ms = 3_000;

@@ -132,12 +132,13 @@ const FINDINGS_ZH = {
 const IDLE_ZH = [
   [/^it is not connected$/, "没有连接"], [/^its heartbeat is overdue$/, "心跳超时"], [/^an administrator drains it$/, "管理员正在排空它"], [/^an administrator blocked it$/, "管理员屏蔽了它"],
   [/^it failed too often and gets no jobs for (\d+) s$/, "失败过多，$1 秒内不分配任务"], [/^it failed before and gets one job as a probe$/, "曾经失败，先分配一个任务试探"],
+  [/^the scheduler has just started: it gets jobs once it says what it runs, or in (\d+) s$/, "调度器刚启动：它报告正在处理的任务后即可接任务，最迟 $1 秒后"],
   [/^it was put aside after (\d+) failures in a row(?:, the last one (\w+))?: it gets one job as a probe in (\d+) s.*$/, (all, n, code, s) => `连续失败 ${n} 次${code ? `（最近一次 ${code}）` : ""}，已被搁置：${s} 秒后分配一个任务试探，或由所有者恢复`],
   [/^it was put aside after (\d+) failures in a row(?:, the last one (\w+))?: it gets one job as a probe now$/, (all, n, code) => `连续失败 ${n} 次${code ? `（最近一次 ${code}）` : ""}，已被搁置：现在分配一个任务试探`],
   [/^it reports a resource above the threshold.*$/, "资源超过阈值：其他节点没有空闲时才分配任务"], [/^it reports the state (\w+)$/, (all, word) => `上报状态：${t(`state.${word}`)}`], [/^it takes only jobs that name it.*$/, "只接点名的任务"],
   [/^it has no speech synthesis, so it gets text jobs only$/, "没有语音合成，只接文字任务"], [/^it lacks (.*)$/, "缺少 $1"], [/^all its open slots are taken$/, "开放的槽位都被占用"],
   [/^(\d+) of (\d+) slots open; the others open as its jobs succeed$/, "$2 个槽位中开放 $1 个，其余随任务成功逐步开放"],
-  [/^(\d+) of (\d+) slots are used like any other node's.*$/, "$2 个槽位中 $1 个照常使用，其余在任务成功之前只在别处没有空闲时使用"], [/^services that are not ready: (.*)$/, "未就绪的服务：$1"],
+  [/^it has shown itself on (\d+) of (\d+) slots.*$/, "$2 个槽位中 $1 个照常使用，其余在任务成功之前只在别处没有空闲时使用"], [/^services that are not ready: (.*)$/, "未就绪的服务：$1"],
   [/^it lists no language for semantic repair.*$/, "没有列出可语义修复的语言：服务尚未运行"],
 ];
 

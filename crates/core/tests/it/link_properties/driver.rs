@@ -220,6 +220,7 @@ impl Driver {
             lists_running: self.lists,
             running,
             moved,
+            hold: moved.then_some(Duration::from_secs(20)),
             at_ms: self.now.as_millis() + 1,
             reputation: self.kept.clone().map(|kept| kept.aged(self.now.since(self.kept_at))),
         })));
@@ -256,6 +257,7 @@ impl Driver {
             lists_running: false,
             running: None,
             moved: true,
+            hold: None,
             at_ms: self.now.as_millis(),
             reputation: Some(kept.clone().aged(age)),
         };

@@ -97,7 +97,7 @@ pub fn one_in(
 pub fn settings() -> Settings {
     let mut settings = Settings::stable();
     settings.slow_start = SlowStart::Off;
-    settings.predecessor_ms = Some(0);
+    settings.restart_hold_ms = 0;
     settings.snapshot_ms = 500;
     settings
 }

@@ -70,7 +70,7 @@ pub fn quick() -> Settings {
     let mut settings = Settings::stable();
     settings.slow_start = SlowStart::Off;
     // Each test is the first that its nodes hear of.
-    settings.predecessor_ms = Some(0);
+    settings.restart_hold_ms = 0;
     settings.snapshot_ms = 500;
     settings.timing.heartbeat_ms = 500;
     settings.timing.compat_heartbeat_ms = 1_000;
@@ -93,7 +93,7 @@ pub fn calm() -> Settings {
     let mut settings = Settings::stable();
     settings.slow_start = SlowStart::Off;
     // Each test is the first that its nodes hear of.
-    settings.predecessor_ms = Some(0);
+    settings.restart_hold_ms = 0;
     settings.timing.send_ms = 2_000;
     settings.timing.ack_ms = 3_000;
     settings.timing.reserve_lease_ms = 6_000;

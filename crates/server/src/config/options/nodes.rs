@@ -12,8 +12,9 @@ engine_section! {
         /// Slots of a node that does not declare a number.
         default_max_concurrent_jobs in default_max_slots, 1..=256;
         /// Slow start: a node begins with one slot, and the number doubles with every success. "strangers": for nodes
-        /// without a credential from another machine. "all": for every node. "off": for none. Slots beyond are used
-        /// only for jobs that find no other free slot; with "all", nodes with a credential do not offer them at all.
+        /// without a credential from another machine. "all": for every node. "off": for none. Slots beyond are used only
+        /// for jobs that find no other free slot; with "all", nodes with a credential do not offer them at all. A node
+        /// that the store knows begins with what it earned.
         slow_start in slow_start;
         /// A node that reports higher use of CPU, GPU or memory is overloaded: it is used only if no other is free.
         resource_threshold_percent in resource_threshold_percent, 1..=100;
@@ -28,6 +29,10 @@ engine_section! {
         /// Quarantine after the store lost data, for nodes that cannot report their running jobs. At least the
         /// longest lease.
         quarantine_ms in timing.quarantine_ms, 0..=3_600_000;
+        /// How long after its start a scheduler waits for what a node runs of which its store has no record: the node may
+        /// still work for the process before. A node that says so when it registers (`running`) does not wait. One
+        /// longest lease; 0 if nodes never outlive the scheduler.
+        restart_hold_ms in restart_hold_ms, 0..=3_600_000;
         /// How long a node that reported a missing model is avoided for jobs that need it.
         gap_remember_ms in gaps.remember_ms, 1..=86_400_000;
         /// Debounce: the shortest interval between two requests to nodes to fetch the same missing model.
