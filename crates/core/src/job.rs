@@ -13,7 +13,7 @@
 //!
 //! In reading order: [`event`] the two closed lists, [`outcome`] how attempts and jobs end, [`message`]
 //! what a node wrote, `attempt` one dispatch, `machine` its state, `search` how it gets onto a node,
-//! `waiting` in the queue, `mail` what nodes say, `clock` what is due, `failing` what follows a failed
+//! `waiting` in the queue, `inbound` what nodes say, `clock` what is due, `failing` what follows a failed
 //! attempt, and the ending. The states that callers see are in the table here.
 
 mod attempt;
@@ -21,7 +21,7 @@ mod clock;
 pub mod event;
 mod failing;
 mod machine;
-mod mail;
+mod inbound;
 pub mod message;
 pub mod outcome;
 mod search;

@@ -1,7 +1,7 @@
 //! What a job is told and what it wants done: two closed lists.
 //!
 //! Every question among the effects is answered by exactly one event, at once or later. What comes in
-//! a job's mailbox ([`JobEvent`]) may be late, repeated or wrong: it counts only for a current attempt.
+//! a message for a job ([`JobEvent`]) may be late, repeated or wrong: it counts only for a current attempt.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::ids::NodeId;
 use crate::job::JobState;
 use crate::outcome::Code;
 
-/// What comes in a job's mailbox: a node's word about an attempt, or a caller's about the job. Small,
-/// because every mailbox has room for many: what is large is boxed.
+/// A message for a job: a node's word about an attempt, or a caller's about the job. Small,
+/// because every channel has room for many: what is large is boxed.
 pub enum JobEvent {
     /// The assignment is on the node's wire. For a node that does not ack, this is the ack.
     OnWire {
@@ -79,7 +79,7 @@ pub enum JobEvent {
 }
 
 impl JobEvent {
-    /// Whether one like it may be left out of a mailbox that is nearly full: a node may repeat these
+    /// Whether one like it may be left out of a channel that is nearly full: a node may repeat these
     /// again and again.
     pub fn may_be_missed(&self) -> bool {
         matches!(self, JobEvent::Ack { .. } | JobEvent::Partial { .. })
@@ -172,8 +172,8 @@ pub enum Event {
     Idle,
     /// The moment of [`super::Machine::timer`] has come.
     Timer,
-    /// Something came in the mailbox.
-    Mail(JobEvent),
+    /// A message for the job came.
+    Message(JobEvent),
 }
 
 /// What became of a wish for a slot.

@@ -1,4 +1,4 @@
-//! The machine of one job: what happens in the mailbox, by the clock, and in the store.
+//! The machine of one job: what happens by messages, by the clock, and in the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,7 +145,7 @@ impl Machine {
             Event::Watched(on) => self.on_watched(on),
             Event::Idle => self.on_idle(out),
             Event::Timer => self.on_timer(out),
-            Event::Mail(mail) => self.on_mail(mail, out),
+            Event::Message(message) => self.on_message(message, out),
         }
     }
 

@@ -9,7 +9,7 @@ use checker::{Harness, Step};
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (any::<u8>(), any::<u8>()).prop_map(|(which, how)| Step::Answer(which, how)),
-        3 => (0..6u32, any::<u8>()).prop_map(|(attempt, kind)| Step::Mail(attempt, kind)),
+        3 => (0..6u32, any::<u8>()).prop_map(|(attempt, kind)| Step::Message(attempt, kind)),
         2 => Just(Step::Timer),
         2 => (0..2_000u16).prop_map(Step::Pass),
         2 => Just(Step::Idle),

@@ -22,12 +22,12 @@ fn a_job_is_placed_accepted_and_done() {
     job.sees(|effect| {
         matches!(effect, Effect::Dispatched { attempt: 1, hedge: false, first: true, .. })
     });
-    job.mail(JobEvent::Ack { attempt: 1 });
+    job.message(JobEvent::Ack { attempt: 1 });
     assert_eq!(job.state(), JobState::Acked);
     job.tell(Event::Idle);
     job.sees(|effect| matches!(effect, Effect::Commit { attempt: 1 }));
     job.tell(Event::Committed { attempt: 1, answer: CommitAnswer::Kept });
-    job.after(700).mail(success(1));
+    job.after(700).message(success(1));
     job.sees(|e| matches!(e, Effect::FinishByAnswer { attempt: 1, by_owner: false }));
     job.accepted_ending();
     job.sees(
@@ -41,8 +41,8 @@ fn a_job_is_placed_accepted_and_done() {
 #[test]
 fn an_ack_whose_result_waits_already_is_not_written_down() {
     let mut job = Script::dispatched();
-    job.mail(JobEvent::Ack { attempt: 1 });
-    job.mail(success(1));
+    job.message(JobEvent::Ack { attempt: 1 });
+    job.message(success(1));
     job.tell(Event::Idle);
     job.sees_none(|effect| matches!(effect, Effect::Commit { .. }));
 }
@@ -50,7 +50,7 @@ fn an_ack_whose_result_waits_already_is_not_written_down() {
 #[test]
 fn a_result_implies_the_ack() {
     let mut job = Script::dispatched();
-    job.mail(success(1));
+    job.message(success(1));
     job.accepted_ending();
     assert!(matches!(job.ending(), Ended::Done(_)));
 }
@@ -59,9 +59,9 @@ fn a_result_implies_the_ack() {
 fn what_is_not_about_the_current_attempt_changes_nothing() {
     let mut job = Script::dispatched();
     for attempt in [0, 2, 7, u32::MAX] {
-        job.mail(success(attempt));
-        job.mail(JobEvent::Ack { attempt });
-        job.mail(JobEvent::NodeGone { attempt });
+        job.message(success(attempt));
+        job.message(JobEvent::Ack { attempt });
+        job.message(JobEvent::NodeGone { attempt });
         assert_eq!(job.state(), JobState::Dispatched);
     }
     job.sees(|effect| matches!(effect, Effect::Ignored));
@@ -71,16 +71,16 @@ fn what_is_not_about_the_current_attempt_changes_nothing() {
 #[test]
 fn a_failed_attempt_is_followed_by_one_elsewhere_if_the_budget_allows_it() {
     let mut job = Script::dispatched();
-    job.mail(failure(1, "GPU_ON_FIRE"));
+    job.message(failure(1, "GPU_ON_FIRE"));
     job.sees(|e| matches!(e, Effect::AttemptFailed { blame: Blame::Attempt, .. }));
     job.sees(|e| matches!(e, Effect::Release { attempt: 1, pace: Pace::Now }));
     job.sees(|e| matches!(e, Effect::AskRetryBudget));
     job.budget(true);
     assert_eq!(job.machine().excluded(), [node("a")]);
     job.place(2, "b");
-    job.mail(success(1));
+    job.message(success(1));
     job.sees_none(|e| matches!(e, Effect::FinishByAnswer { .. }));
-    job.mail(success(2));
+    job.message(success(2));
     job.accepted_ending();
     assert!(matches!(job.ending(), Ended::Done(_)));
 }
@@ -88,7 +88,7 @@ fn a_failed_attempt_is_followed_by_one_elsewhere_if_the_budget_allows_it() {
 #[test]
 fn without_budget_the_failure_is_the_ending() {
     let mut job = Script::dispatched();
-    job.mail(failure(1, "GPU_ON_FIRE"));
+    job.message(failure(1, "GPU_ON_FIRE"));
     job.budget(false);
     job.sees(|e| matches!(e, Effect::RetryRefused));
     job.accepted_ending();
@@ -99,10 +99,10 @@ fn without_budget_the_failure_is_the_ending() {
 #[test]
 fn two_attempts_are_all_there_are() {
     let mut job = Script::dispatched();
-    job.mail(failure(1, "GPU_ON_FIRE"));
+    job.message(failure(1, "GPU_ON_FIRE"));
     job.budget(true);
     job.place(2, "b");
-    job.mail(failure(2, "GPU_ON_FIRE"));
+    job.message(failure(2, "GPU_ON_FIRE"));
     job.accepted_ending();
     assert_eq!(job.ending().code(), "GPU_ON_FIRE");
 }
@@ -110,7 +110,7 @@ fn two_attempts_are_all_there_are() {
 #[test]
 fn a_node_that_says_busy_costs_no_attempt_and_rests_and_is_asked_again_later() {
     let mut job = Script::dispatched();
-    job.mail(reject(1, Reject::Busy));
+    job.message(reject(1, Reject::Busy));
     job.sees(|e| matches!(e, Effect::Release { attempt: 1, pace: Pace::AfterRest }));
     job.sees(|e| matches!(e, Effect::AttemptFailed { blame: Blame::None, .. }));
     job.sees_none(|e| matches!(e, Effect::AskRetryBudget));
@@ -127,7 +127,7 @@ fn refusals_end_somewhere() {
     for attempt in 1..=9 {
         assert!(!job.is_over());
         job.place(attempt, &format!("n{attempt}"));
-        job.mail(reject(attempt, Reject::Other("no".into())));
+        job.message(reject(attempt, Reject::Other("no".into())));
     }
     job.accepted_ending();
     assert_eq!(job.ending().code(), Code::NodeUnavailable.as_str());
@@ -136,7 +136,7 @@ fn refusals_end_somewhere() {
 #[test]
 fn a_missing_model_is_noted_and_tried_elsewhere_at_once() {
     let mut job = Script::dispatched();
-    job.mail(reject(1, Reject::MissingModel(Some("nmt".into()))));
+    job.message(reject(1, Reject::MissingModel(Some("nmt".into()))));
     job.sees(|e| matches!(e, Effect::NoteGap { attempt: 1, model: Some(_) }));
     job.sees_none(|e| matches!(e, Effect::AskRetryBudget));
     job.place(2, "b");
@@ -162,11 +162,11 @@ fn a_node_without_an_ack_is_given_up_and_keeps_its_slot_unless_it_obeys() {
 #[test]
 fn a_node_that_lost_its_connection_may_come_back_to_its_job() {
     let mut job = Script::accepted();
-    job.mail(JobEvent::NodeGone { attempt: 1 });
+    job.message(JobEvent::NodeGone { attempt: 1 });
     let grace = job.timer_in();
     assert_eq!(grace, GRACE_MS);
-    job.after(grace - 1).mail(JobEvent::NodeBack { attempt: 1 });
-    job.mail(success(1));
+    job.after(grace - 1).message(JobEvent::NodeBack { attempt: 1 });
+    job.message(success(1));
     job.accepted_ending();
     assert!(matches!(job.ending(), Ended::Done(_)));
 }
@@ -174,7 +174,7 @@ fn a_node_that_lost_its_connection_may_come_back_to_its_job() {
 #[test]
 fn a_node_that_does_not_come_back_loses_its_job() {
     let mut job = Script::accepted();
-    job.mail(JobEvent::NodeGone { attempt: 1 });
+    job.message(JobEvent::NodeGone { attempt: 1 });
     job.timer();
     job.sees(|e| {
         matches!(
@@ -189,14 +189,14 @@ fn a_node_that_does_not_come_back_loses_its_job() {
 #[test]
 fn a_connection_lost_before_the_ack_is_not_waited_for() {
     let mut job = Script::dispatched();
-    job.mail(JobEvent::NodeGone { attempt: 1 });
+    job.message(JobEvent::NodeGone { attempt: 1 });
     job.sees(|e| matches!(e, Effect::CancelOnNode { attempt: 1, .. }));
 }
 
 #[test]
 fn a_job_that_its_node_dropped_is_tried_elsewhere_and_the_slot_is_free() {
     let mut job = Script::accepted();
-    job.mail(JobEvent::Dropped { attempt: 1 });
+    job.message(JobEvent::Dropped { attempt: 1 });
     job.sees(|e| matches!(e, Effect::AttemptFailed { blame: Blame::Dropped, .. }));
     job.sees(|e| matches!(e, Effect::Release { attempt: 1, pace: Pace::Now }));
 }
@@ -204,12 +204,12 @@ fn a_job_that_its_node_dropped_is_tried_elsewhere_and_the_slot_is_free() {
 #[test]
 fn what_did_not_get_onto_the_wire_is_no_attempt() {
     let mut job = Script::dispatched();
-    job.mail(JobEvent::NotSent { attempt: 1 });
+    job.message(JobEvent::NotSent { attempt: 1 });
     assert_eq!(job.machine().dispatches(), 0);
     job.sees_none(|e| matches!(e, Effect::AskRetryBudget));
     job.place(2, "b");
-    job.mail(JobEvent::Ack { attempt: 2 });
-    job.mail(JobEvent::NotSent { attempt: 2 });
+    job.message(JobEvent::Ack { attempt: 2 });
+    job.message(JobEvent::NotSent { attempt: 2 });
     assert_eq!(job.machine().dispatches(), 1, "it has it all the same");
 }
 
@@ -233,7 +233,7 @@ fn a_slow_node_is_hedged_once_and_the_first_result_wins() {
     job.budget(true);
     job.place(2, "b");
     job.sees(|e| matches!(e, Effect::Dispatched { attempt: 2, hedge: true, first: false, .. }));
-    job.mail(success(1));
+    job.message(success(1));
     job.sees(|e| matches!(e, Effect::FinishByAnswer { attempt: 1, by_owner: true }));
     job.accepted_ending();
     job.sees(|e| matches!(e, Effect::CancelOnNode { attempt: 2, reason: "other_copy_won" }));
@@ -257,7 +257,7 @@ fn a_second_copy_without_room_or_budget_is_not_made() {
     job.timer();
     job.budget(false);
     job.sees_none(|e| matches!(e, Effect::RetryRefused));
-    job.mail(success(1));
+    job.message(success(1));
     job.accepted_ending();
     assert!(matches!(job.ending(), Ended::Done(_)));
 }
@@ -268,11 +268,11 @@ fn a_second_copy_that_is_being_placed_takes_the_place_of_a_first_that_fails() {
     job.timer();
     job.budget(true);
     job.chosen("b");
-    job.mail(failure(1, "GPU_ON_FIRE"));
+    job.message(failure(1, "GPU_ON_FIRE"));
     job.granted_later(2);
     job.sent(2);
     job.sees(|e| matches!(e, Effect::Dispatched { attempt: 2, hedge: false, .. }));
-    job.mail(success(2));
+    job.message(success(2));
     job.accepted_ending();
     assert!(matches!(job.ending(), Ended::Done(_)));
 }
@@ -284,7 +284,7 @@ fn a_second_copy_on_its_way_is_stopped_when_the_first_answers() {
     job.budget(true);
     job.chosen("b");
     job.granted_later(2);
-    job.mail(success(1));
+    job.message(success(1));
     job.sees(|e| matches!(e, Effect::CancelOnNode { attempt: 2, .. }));
     job.sent(2);
     job.sees_none(|e| matches!(e, Effect::Dispatched { .. }));
@@ -299,7 +299,7 @@ fn a_second_copy_on_its_way_is_stopped_when_the_first_answers() {
 fn a_slot_that_is_granted_after_the_ending_is_given_back() {
     let mut job = Script::begin();
     job.chosen("a");
-    job.mail(JobEvent::Cancel { reason: "test" });
+    job.message(JobEvent::Cancel { reason: "test" });
     job.accepted_ending();
     assert!(matches!(job.ending(), Ended::Cancelled(_)));
     assert!(!job.is_over());
@@ -311,7 +311,7 @@ fn a_slot_that_is_granted_after_the_ending_is_given_back() {
 #[test]
 fn an_ending_that_the_store_does_not_accept_is_not_told_as_a_result() {
     let mut job = Script::accepted();
-    job.mail(success(1));
+    job.message(success(1));
     job.refused_ending();
     assert_eq!(job.ending().code(), Code::JobTimeout.as_str());
 }
@@ -335,7 +335,7 @@ fn an_older_agent_that_keeps_the_speech_of_a_turn_says_nothing_and_that_is_an_en
     let link = Link { keeps_speech: true, ..Link::default() };
     job.tell(Event::Sent { attempt: 1, link });
     job.sees(|e| matches!(e, Effect::BindTurn { attempt: 1 }));
-    job.mail(JobEvent::OnWire { attempt: 1 });
+    job.message(JobEvent::OnWire { attempt: 1 });
     job.timer();
     job.accepted_ending();
     assert!(matches!(job.ending(), Ended::Empty { body: None, .. }));
@@ -363,7 +363,7 @@ fn a_job_without_a_session_is_watched_by_all_once_it_takes_longer() {
     job.tell(Event::Watched(true));
     assert!(job.machine().is_watched());
     job.place(1, "a");
-    job.mail(JobEvent::Result { attempt: 1, result: Box::new(NodeResult::Success(body())) });
+    job.message(JobEvent::Result { attempt: 1, result: Box::new(NodeResult::Success(body())) });
     job.accepted_ending();
     assert!(matches!(job.ending(), Ended::Done(_)));
 }

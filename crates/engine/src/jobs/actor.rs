@@ -132,8 +132,8 @@ impl JobActor {
         if let Some(answer) = self.answers.pop_front() {
             return answer;
         }
-        if let Ok(mail) = self.mailbox.try_recv() {
-            return Event::Mail(mail);
+        if let Ok(message) = self.mailbox.try_recv() {
+            return Event::Message(message);
         }
         if self.machine.awaits_idle() {
             return Event::Idle;
@@ -165,8 +165,8 @@ impl JobActor {
                     Ok(Wakeup::Look) | Err(_) => event::Wakeup::Look,
                 })
             }
-            mail = self.mailbox.recv() => match mail {
-                Some(mail) => Event::Mail(mail),
+            message = self.mailbox.recv() => match message {
+                Some(message) => Event::Message(message),
                 None => unreachable!("the actor itself holds a sender"),
             },
             () = timer.as_mut() => Event::Timer,
@@ -233,8 +233,8 @@ impl JobActor {
             self.spans.searches();
         }
         // Whoever gave the job up need not wait until a node was found.
-        while let Ok(mail) = self.mailbox.try_recv() {
-            self.answers.push_back(Event::Mail(mail));
+        while let Ok(message) = self.mailbox.try_recv() {
+            self.answers.push_back(Event::Message(message));
         }
         let (dispatcher, spec, machine) = (&self.dispatcher, &self.spec, &self.machine);
         let (event, placement) = self.choosing.next(dispatcher, spec, machine, (from, among)).await;

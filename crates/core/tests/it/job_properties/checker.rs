@@ -31,7 +31,7 @@ pub enum Step {
     /// One of the open questions is answered in one of the ways.
     Answer(u8, u8),
     /// A node or a caller says something.
-    Mail(u32, u8),
+    Message(u32, u8),
     /// The timer goes off when it is due.
     Timer,
     /// Time passes without the timer being heard.
@@ -120,7 +120,7 @@ impl Harness {
     pub fn step(&mut self, step: Step) {
         match step {
             Step::Answer(which, how) => self.answer(which, how),
-            Step::Mail(attempt, kind) => self.mail(attempt, kind),
+            Step::Message(attempt, kind) => self.message(attempt, kind),
             Step::Timer => self.timer(),
             Step::Pass(ms) => self.now += u64::from(ms),
             Step::Idle => self.tell(Event::Idle),
@@ -165,11 +165,11 @@ impl Harness {
         );
     }
 
-    fn mail(&mut self, attempt: u32, kind: u8) {
+    fn message(&mut self, attempt: u32, kind: u8) {
         let body = || Box::new(NodeMessage::from(Bytes::from_static(b"{}")));
         let result = |result| JobEvent::Result { attempt, result: Box::new(result) };
         let reject = |reason| JobEvent::Reject { attempt, reason: Box::new(reason) };
-        let mail = match kind % 20 {
+        let message = match kind % 20 {
             0 => JobEvent::OnWire { attempt },
             1 => JobEvent::NotSent { attempt },
             2..=4 => JobEvent::Ack { attempt },
@@ -187,12 +187,12 @@ impl Harness {
             18 => JobEvent::TurnClosed { attempt },
             _ => JobEvent::Cancel { reason: "test" },
         };
-        let is_cancel = matches!(mail, JobEvent::Cancel { .. });
+        let is_cancel = matches!(message, JobEvent::Cancel { .. });
         let current = self.current.contains(&attempt) || is_cancel && self.endings == 0;
         let before = (self.machine.timer(), self.machine.state(), self.machine.dispatches());
-        let effects = self.tell_raw(Event::Mail(mail));
+        let effects = self.tell_raw(Event::Message(message));
         if !current {
-            assert!(matches!(effects[..], [Effect::Ignored]), "stale mail had an effect");
+            assert!(matches!(effects[..], [Effect::Ignored]), "a stale message had an effect");
             let after = (self.machine.timer(), self.machine.state(), self.machine.dispatches());
             // Time passes for everybody.
             assert_eq!((before.1, before.2), (after.1, after.2));

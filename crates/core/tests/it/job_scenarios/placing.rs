@@ -146,7 +146,7 @@ fn without_the_store_nothing_is_begun() {
 #[test]
 fn a_record_that_the_store_lost_is_written_again() {
     let mut job = Script::dispatched();
-    job.mail(failure(1, "GPU_ON_FIRE"));
+    job.message(failure(1, "GPU_ON_FIRE"));
     job.budget(true);
     job.chosen("b");
     job.tell(Event::Reserved {

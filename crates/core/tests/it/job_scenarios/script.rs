@@ -85,7 +85,7 @@ impl Script {
 
     pub fn into_accepted(mut self) -> Self {
         self.place(1, "a");
-        self.mail(JobEvent::Ack { attempt: 1 });
+        self.message(JobEvent::Ack { attempt: 1 });
         self
     }
 
@@ -104,8 +104,8 @@ impl Script {
         self.machine.on_event(Moment::from_millis(self.now), event, &mut self.effects);
     }
 
-    pub fn mail(&mut self, mail: JobEvent) {
-        self.tell(Event::Mail(mail));
+    pub fn message(&mut self, message: JobEvent) {
+        self.tell(Event::Message(message));
     }
 
     pub fn chosen(&mut self, name: &str) {

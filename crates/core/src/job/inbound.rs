@@ -10,8 +10,8 @@ use super::outcome::{Ended, NodeResult, Reject};
 use super::{JobState, JobStep};
 
 impl Machine {
-    pub(super) fn on_mail(&mut self, mail: JobEvent, out: &mut Effects) {
-        let number = match &mail {
+    pub(super) fn on_message(&mut self, message: JobEvent, out: &mut Effects) {
+        let number = match &message {
             JobEvent::Cancel { reason } => {
                 let ended = Ended::Cancelled((*reason).to_owned());
                 return match self.phase {
@@ -32,14 +32,14 @@ impl Machine {
         };
         let told = |attempt: &Attempt| attempt.is_live() && attempt.state != AttemptState::Sending;
         match self.position(number).filter(|at| self.is_open() && told(&self.attempts[*at])) {
-            Some(at) => self.on_word(at, mail, out),
+            Some(at) => self.on_word(at, message, out),
             None => out.push(Effect::Ignored),
         }
     }
 
     /// A node's word about a current attempt.
-    fn on_word(&mut self, at: usize, mail: JobEvent, out: &mut Effects) {
-        match mail {
+    fn on_word(&mut self, at: usize, message: JobEvent, out: &mut Effects) {
+        match message {
             JobEvent::OnWire { .. } | JobEvent::Ack { .. } => self.accepted(at, out),
             JobEvent::Partial { attempt, body } => {
                 self.accepted(at, out);
