@@ -33,7 +33,7 @@ mod slot;
 mod spans;
 
 pub(crate) use queue::{FreedSlotQueue, WaitQueue};
-pub use registry::{AttemptView, Job, View};
+pub use registry::{Job, View};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +49,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::job::{JobEvent, JobSpec, Refusal, store_down};
+use crate::job_log::AttemptSummary;
 use crate::nodes::{NodeRouter, Nodes};
 use crate::shared::Shared;
 use crate::tasks;
@@ -242,13 +243,13 @@ impl Dispatcher {
             }
         }
         if let Some(job) = self.job(&job) {
-            let own = |a: &&AttemptView| a.number == attempt && a.node == *node;
+            let own = |a: &&AttemptSummary| a.number == attempt && a.node == *node;
             let outcome = |view: &View| view.attempts.iter().find(own)?.outcome.clone();
             // The first word may be on its way into the store at this moment.
             let known = job.until(|view| outcome(view).is_some());
             if job.view().attempts.iter().any(|a| own(&a)) {
                 let _ = tokio::time::timeout(PAST_WORD_WAIT, known).await;
-                let heard = outcome(&job.view()).is_some_and(|outcome| outcome == "ok");
+                let heard = outcome(&job.view()).as_deref() == Some("ok");
                 return if heard { Ok(()) } else { Err(stale()) };
             }
         }

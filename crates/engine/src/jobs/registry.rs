@@ -54,7 +54,7 @@ pub struct View {
     /// How long it was in line.
     pub waited_ms: u64,
     /// Every dispatch of it.
-    pub attempts: Vec<AttemptView>,
+    pub attempts: Vec<AttemptSummary>,
     /// The last word on the way to the result, as it came.
     pub partial: Option<NodeMessage>,
     /// What is worth knowing about the choice.
@@ -63,39 +63,6 @@ pub struct View {
     pub ended: Option<Ended>,
     /// Another instance has it, and this is what the store knows.
     pub remote: Option<JobRecord>,
-}
-
-/// One dispatch of a job.
-#[derive(Clone, Debug)]
-pub struct AttemptView {
-    /// Its number.
-    pub number: u32,
-    /// Its node.
-    pub node: NodeId,
-    /// How the node came to be chosen.
-    pub source: &'static str,
-    /// Epoch milliseconds.
-    pub sent_ms: u64,
-    /// When the node took it.
-    pub acked_ms: Option<u64>,
-    /// When it ended.
-    pub ended_ms: Option<u64>,
-    /// How: `ok`, or a code.
-    pub outcome: Option<String>,
-}
-
-impl AttemptView {
-    fn summary(&self) -> AttemptSummary {
-        AttemptSummary {
-            number: self.number,
-            node: self.node.clone(),
-            source: self.source,
-            sent_ms: self.sent_ms,
-            acked_ms: self.acked_ms,
-            ended_ms: self.ended_ms,
-            outcome: self.outcome.as_deref().map(Arc::from),
-        }
-    }
 }
 
 impl Job {
@@ -150,7 +117,7 @@ impl Job {
             acked_ms: view.acked_ms,
             ended_ms: view.ended_ms,
             waited_ms: view.waited_ms,
-            attempts: view.attempts.iter().map(AttemptView::summary).collect(),
+            attempts: view.attempts.clone(),
             notes: view.notes.clone(),
         }
     }

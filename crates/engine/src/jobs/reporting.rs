@@ -13,8 +13,9 @@ use lingua_store::jobs::JobRecord;
 use tokio::time::Instant;
 
 use super::Dispatcher;
-use super::registry::{AttemptView, Job};
+use super::registry::Job;
 use crate::job::{Ended, JobNews, NodeMessage, Observer, OrphanedOutcome, Refusal};
+use crate::job_log::AttemptSummary;
 
 /// Shows a job to its callers and tells its session. Dropped before the ending was told, as by a panic
 /// of its task, it tells that the job failed: nobody is left waiting.
@@ -75,7 +76,7 @@ impl Reporter {
         self.job.change(|view| {
             view.state = state;
             view.dispatched_ms.get_or_insert(now_ms);
-            view.attempts.push(AttemptView {
+            view.attempts.push(AttemptSummary {
                 number,
                 node,
                 source: source.as_str(),
@@ -112,7 +113,7 @@ impl Reporter {
         self.job.change(|view| {
             if let Some(attempt) = view.attempts.iter_mut().find(|a| a.number == number) {
                 attempt.ended_ms = Some(now_ms);
-                attempt.outcome = Some(outcome.to_owned());
+                attempt.outcome = Some(outcome.into());
             }
         });
     }

@@ -267,7 +267,8 @@ impl Drop for Started {
         if self.session.is_empty() {
             // The driver ends a browser that did not start.
         } else if let Ok(mut socket) = TcpStream::connect(self.address) {
-            let _ = socket.set_read_timeout(Some(Duration::from_secs(5)));
+            // The answer comes once the browser has ended, with the connections that it had.
+            let _ = socket.set_read_timeout(Some(PATIENCE));
             let _ = write!(
                 socket,
                 "DELETE /session/{} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n",

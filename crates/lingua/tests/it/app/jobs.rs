@@ -224,8 +224,8 @@ pub async fn code(job: &Job) -> String {
 /// How every attempt of an ended job went: its node and outcome.
 pub fn attempts(job: &Job) -> Vec<(String, String)> {
     let view = job.view();
-    let of = |attempt: &lingua_engine::jobs::AttemptView| {
-        (attempt.node.to_string(), attempt.outcome.clone().unwrap_or_default())
+    let of = |attempt: &lingua_engine::job_log::AttemptSummary| {
+        (attempt.node.to_string(), attempt.outcome.as_deref().unwrap_or_default().to_owned())
     };
     view.attempts.iter().map(of).collect()
 }

@@ -247,7 +247,7 @@ impl TestApp {
             let _ = stop.send(());
         }
         if let Some(serving) = self.serving.take() {
-            tokio::time::timeout(Duration::from_secs(15), serving).await.unwrap().unwrap();
+            tokio::time::timeout(Duration::from_secs(60), serving).await.unwrap().unwrap();
         }
         if let Some(far) = self.far.take() {
             Box::pin(far.finish()).await;

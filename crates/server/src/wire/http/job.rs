@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use lingua_core::JobId;
 use lingua_core::outcome::Code;
 use lingua_engine::job::{Ended, NodeMessage, Refusal};
-use lingua_engine::jobs::{AttemptView, View};
+use lingua_engine::job_log::AttemptSummary;
+use lingua_engine::jobs::View;
 use lingua_protocol::json::write;
 use lingua_store::jobs::JobRecord;
 use serde::Serialize;
@@ -221,7 +222,7 @@ impl JobBody {
 }
 
 impl AttemptBody {
-    fn of(attempt: &AttemptView) -> Self {
+    fn of(attempt: &AttemptSummary) -> Self {
         AttemptBody {
             number: attempt.number,
             node_id: attempt.node.to_string(),
@@ -229,7 +230,7 @@ impl AttemptBody {
             sent_ms: attempt.sent_ms,
             acked_ms: attempt.acked_ms,
             ended_ms: attempt.ended_ms,
-            outcome: attempt.outcome.clone(),
+            outcome: attempt.outcome.as_deref().map(str::to_owned),
         }
     }
 }
