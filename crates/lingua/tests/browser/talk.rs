@@ -11,6 +11,7 @@ use std::time::Duration;
 use app::{On, TestApp, quick};
 use booth::{Booth, CHINESE, ENGLISH, MARKUP, PARTIAL, microphone};
 use browser::Browser;
+use lingua_engine::Settings;
 use lingua_lab::NodeOptions;
 use process::Lingua;
 use serde_json::{Value, json};
@@ -47,9 +48,14 @@ fn node(url: String) -> NodeOptions {
     NodeOptions::new(url).node_id("booth").languages(&["en", "zh"]).max_jobs(2)
 }
 
+/// A browser that ends in mid-sentence leaves a session whose client may come back: nobody waits for that here.
+fn settings() -> Settings {
+    Settings { drain_ms: 1_000, ..quick() }
+}
+
 /// A scheduler, a node, and the page.
 async fn talk(width: u32, height: u32) -> (TestApp, Booth, Browser, tempfile::TempDir) {
-    let app = TestApp::start(On::Memory, quick()).await;
+    let app = TestApp::start(On::Memory, settings()).await;
     let booth = Booth::open(node(app.ws("/ws/node"))).await;
     app.meets("booth").await;
     let (browser, speech) = open(width, height).await;
@@ -170,7 +176,7 @@ async fn hands_free_the_turn_goes_back_and_forth() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pair_that_nobody_serves_is_said_before_and_after() {
-    let app = TestApp::start(On::Memory, quick()).await;
+    let app = TestApp::start(On::Memory, settings()).await;
     let (browser, _speech) = open(1280, 900).await;
     browser.go(&app.http("/talk")).await;
     browser.until("it is ready", READY).await;
@@ -210,7 +216,7 @@ async fn a_pair_that_nobody_serves_is_said_before_and_after() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn markup_of_a_node_is_text_on_the_talk_page() {
-    let app = TestApp::start(On::Memory, quick()).await;
+    let app = TestApp::start(On::Memory, settings()).await;
     let german = NodeOptions::new(app.ws("/ws/node")).node_id("booth").languages(&["de", "en"]);
     let booth = Booth::open(german).await;
     app.meets("booth").await;
@@ -373,7 +379,7 @@ async fn a_phone_lies_between_two_people() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_microphone_the_page_says_what_to_do() {
-    let app = TestApp::start(On::Memory, quick()).await;
+    let app = TestApp::start(On::Memory, settings()).await;
     for (switches, words) in [
         (
             &["--use-fake-device-for-media-stream", "--deny-permission-prompts"][..],
