@@ -217,26 +217,7 @@ fn why_idle(view: &NodeView) -> Vec<String> {
     say(view.connected && !view.fresh, "its heartbeat is overdue".into());
     say(view.order == Order::Drain, "an administrator drains it".into());
     say(view.order == Order::Block, "an administrator blocked it".into());
-    if let Some(left) = view.held_for {
-        let left_s = millis(left).div_ceil(1_000);
-        say(
-            true,
-            format!(
-                "the scheduler has just started: it gets jobs once it says what it runs, or in {left_s} s"
-            ),
-        );
-    }
-    match (&view.aside, view.breaker) {
-        (Some(aside), _) => say(true, format!("it was {aside}")),
-        (None, BreakerView::Open { left_ms }) => {
-            let left_s = left_ms.div_ceil(1_000);
-            say(true, format!("it failed too often and gets no jobs for {left_s} s"));
-        }
-        (None, BreakerView::Probing) => {
-            say(true, "it failed before and gets one job as a probe".into());
-        }
-        (None, BreakerView::Closed) => {}
-    }
+    why_left_alone(view).into_iter().for_each(|text| say(true, text));
     say(
         view.overloaded,
         "it reports a resource above the threshold: it gets jobs only when no other node is free"
@@ -278,4 +259,24 @@ fn why_idle(view: &NodeView) -> Vec<String> {
         "it lists no language for semantic repair: its services are not running yet".into(),
     );
     why
+}
+
+/// Why the scheduler leaves it alone, or takes it with care.
+fn why_left_alone(view: &NodeView) -> Vec<String> {
+    let held = view.held_for.map(|left| {
+        let left_s = millis(left).div_ceil(1_000);
+        format!(
+            "the scheduler has just started: it gets jobs once it says what it runs, or in {left_s} s"
+        )
+    });
+    let failed = match (&view.aside, view.breaker) {
+        (Some(aside), _) => Some(format!("it was {aside}")),
+        (None, BreakerView::Open { left_ms }) => {
+            let left_s = left_ms.div_ceil(1_000);
+            Some(format!("it failed too often and gets no jobs for {left_s} s"))
+        }
+        (None, BreakerView::Probing) => Some("it failed before and gets one job as a probe".into()),
+        (None, BreakerView::Closed) => None,
+    };
+    held.into_iter().chain(failed).collect()
 }

@@ -68,7 +68,17 @@ fn events() -> Vec<PeerEvent> {
     ]
 }
 
-/// Every word that there is.
+/// Every way in which a session's job ends.
+fn endings() -> [PeerEnded; 4] {
+    [
+        PeerEnded::Done { body: body() },
+        PeerEnded::Empty { reason: "silence".into() },
+        PeerEnded::Failed { code: "JOB_TIMEOUT".into(), detail: "late".into(), told: None },
+        PeerEnded::Cancelled { reason: "by the client".into() },
+    ]
+}
+
+/// Every word of the first version.
 fn words() -> Vec<PeerMessage> {
     let pipeline = RawValue::from_string("{\"use_asr\":true}".to_owned()).unwrap();
     let options =
@@ -119,10 +129,9 @@ fn words() -> Vec<PeerMessage> {
             job: job(),
             attempt: 1,
             over: true,
-            blame: true,
-            code: Some("ACK_TIMEOUT".into()),
+            blame: false,
+            code: None,
         },
-        PeerMessage::Vouch { node: node() },
         PeerMessage::SlotFreed { node: node() },
         PeerMessage::SessionMoved { tenant: tenant(), session: session(), epoch: 7 },
     ];
@@ -132,13 +141,7 @@ fn words() -> Vec<PeerMessage> {
         epoch: 7,
         event,
     }));
-    let endings = [
-        PeerEnded::Done { body: body() },
-        PeerEnded::Empty { reason: "silence".into() },
-        PeerEnded::Failed { code: "JOB_TIMEOUT".into(), detail: "late".into(), told: None },
-        PeerEnded::Cancelled { reason: "by the client".into() },
-    ];
-    words.extend(endings.into_iter().map(|ended| PeerMessage::SessionJob {
+    words.extend(endings().into_iter().map(|ended| PeerMessage::SessionJob {
         tenant: tenant(),
         session: session(),
         job: job(),
@@ -158,6 +161,18 @@ fn words_are_written_as_version_1_writes_them() {
         assert_eq!(kept, written);
     }
     assert_eq!(kept.len(), written.len());
+}
+
+#[test]
+fn words_of_this_version_are_read_as_they_are_written() {
+    let (node, job, code) = (node(), job(), Some("ACK_TIMEOUT".to_owned()));
+    let forget =
+        PeerMessage::Forget { node: node.clone(), job, attempt: 1, over: true, blame: true, code };
+    let written = serde_json::json!({ "words": [forget, PeerMessage::Vouch { node }] });
+    assert_eq!(written["words"][0]["forget"]["code"], "ACK_TIMEOUT");
+    let (words, unknown) = Batch::read(written.to_string().as_bytes()).unwrap();
+    assert_eq!(unknown, 0);
+    assert_eq!(serde_json::json!({ "words": words }), written);
 }
 
 #[test]

@@ -262,8 +262,7 @@ impl Driver {
             reputation: Some(kept.clone().aged(age)),
         };
         next.on_event(self.now, Event::Registered(Box::new(told)));
-        let before = kept.clone().aged(age);
-        let begins = next.reputation();
+        let (before, begins) = (kept.aged(age), next.reputation());
         assert_eq!((begins.done, begins.failed), (before.done, before.failed));
         assert_eq!((begins.since_ms, begins.trust), (before.since_ms, before.trust));
         assert_eq!(begins.breaker.openings, before.breaker.openings);
@@ -378,16 +377,8 @@ impl Driver {
                 let order = [Order::Serve, Order::Drain, Order::Block][usize::from(which)];
                 self.feed(Event::Ordered(order));
             }
-            Op::Gap { ms } => {
-                let model = lingua_core::ModelId::new("nmt-1").unwrap();
-                let until = self.now + Duration::from_millis(ms);
-                self.feed(Event::GapNoted { model, until });
-            }
-            Op::Faulted => {
-                let (at_ms, job) = (self.now.as_millis(), job(1));
-                self.feed(Event::Faulted);
-                self.feed(Event::FailureNoted { at_ms, job, code: "GPU_LOST".into() });
-            }
+            Op::Gap { ms } => self.gap(ms),
+            Op::Faulted => self.fault(),
             Op::Vouched => self.feed(Event::Vouched),
             Op::Disconnect { stale: true } if self.node.epoch() > 0 => {
                 let epoch = self.node.epoch() - 1;
@@ -416,6 +407,18 @@ impl Driver {
                 }
             }
         }
+    }
+
+    fn fault(&mut self) {
+        let (at_ms, job, code) = (self.now.as_millis(), job(1), "GPU_LOST".to_owned());
+        self.feed(Event::Faulted);
+        self.feed(Event::FailureNoted { at_ms, job, code });
+    }
+
+    fn gap(&mut self, ms: u64) {
+        let model = lingua_core::ModelId::new("nmt-1").unwrap();
+        let until = self.now + Duration::from_millis(ms);
+        self.feed(Event::GapNoted { model, until });
     }
 
     /// Every node is forgotten once it is gone and nobody waits for anything on it.
