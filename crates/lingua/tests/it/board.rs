@@ -68,7 +68,7 @@ async fn jobs_nodes_and_sessions_are_told_as_they_are(on: On) {
         pairs.iter().find(|pair| pair["src"] == src && pair["tgt"] == tgt).cloned().unwrap()
     };
     let good = json!({"src": "en", "tgt": "zh", "nodes": 1, "ready": 1, "speaking": 1, "slots": 4,
-                      "free": 4, "waiting": 0, "supply": "good"});
+                      "free": 4, "not_open": 0, "waiting": 0, "supply": "good"});
     assert_eq!(pair("en", "zh"), good);
     assert_eq!(pair("de", "fr")["supply"], "unserved");
     assert!(codes(&full).contains(&"pair_unserved"), "{full:#}");

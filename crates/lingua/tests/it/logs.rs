@@ -135,6 +135,7 @@ async fn no_log_holds_what_is_said() {
     let (server, log) = Lingua::logged(&with(&["--log-format", "json"]), &everything);
     let patience = Duration::from_secs(15);
     let options = NodeOptions::new(url(&server, "ws", "/ws/node")).node_id("n-1");
+    let options = options.register_with(json!({ "running": [] }));
     let mut node = FakeNode::scripted(NodeOptions { patience, ..options }).await.unwrap();
     let options = SpeakerOptions::new(url(&server, "ws", "/ws/session")).patience(patience);
     let mut client = Speaker::connect(options).await.unwrap();

@@ -240,6 +240,8 @@ async fn a_job_whose_instance_was_killed_is_waited_for_all_the_same() {
     let clients =
         [&one, &two].map(|lingua| HttpClient::new(format!("http://{}", lingua.address())));
     let node = NodeOptions::new(format!("ws://{}/ws/node", one.address())).node_id("a");
+    // A process this young does not vouch for a node that does not say what it runs.
+    let node = node.register_with(json!({ "running": [] }));
     let mut node = FakeNode::scripted(node).await.unwrap();
     let request = json!({ "session_id": "s", "src_lang": "en", "tgt_lang": "zh", "audio": "AAEC",
         "options": { "deadline_ms": 8_000 } });

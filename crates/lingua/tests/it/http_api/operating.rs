@@ -15,7 +15,7 @@ async fn nodes_pools_and_explanations_say_how_things_are() {
     assert_eq!(nodes["total"], 2);
     assert_eq!(nodes["nodes"][0]["node_id"], "one-way");
     assert_eq!(nodes["nodes"][0]["abilities"]["nmt"], json!(["en->zh"]));
-    assert_eq!(nodes["nodes"][0]["slots"], json!({"declared": 2, "open": 2, "used": 0}));
+    assert_eq!(nodes["nodes"][0]["slots"], json!({"declared": 2, "open": 2, "trusted": 2, "used": 0}));
     assert_eq!(nodes["nodes"][0]["supports"], json!(["ack", "cancel"]));
     let page = api.get("/api/v1/nodes?limit=1").await.body;
     assert_eq!((&page["next"], page["nodes"].as_array().unwrap().len()), (&json!("one-way"), 1));
@@ -36,7 +36,7 @@ async fn nodes_pools_and_explanations_say_how_things_are() {
         pairs.iter().find(|pair| pair["src"] == src && pair["tgt"] == tgt).cloned().unwrap()
     };
     let wanted = json!({"src": "en", "tgt": "zh", "nodes": 2, "ready": 2, "speaking": 1, "slots": 4,
-                        "free": 4, "waiting": 0});
+                        "free": 4, "not_open": 0, "waiting": 0});
     assert_eq!(pair("en", "zh"), wanted);
     assert_eq!(pair("zh", "en")["nodes"], 1, "a pair is directed");
     assert_eq!(pools["unmet"], json!([{"direction": "de->zh", "tts": true}]));
