@@ -204,7 +204,27 @@ fn live(leases: &[Lease], now: Moment) -> u32 {
     leases.iter().filter(|lease| lease.until > now).count() as u32
 }
 
+/// What a token has, as it is written down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Held {
+    /// A slot for a job on its way, until then.
+    Reserved(Moment),
+    /// A slot for a job being worked on, until then.
+    Running(Moment),
+    /// Nothing any more, since then.
+    Spent(Moment),
+}
+
 impl Leases {
+    /// Puts back what was written down of a token. Tokens come in the order of their moments.
+    pub fn put_back(&mut self, token: LeaseToken, held: Held) {
+        match held {
+            Held::Reserved(until) => self.reserved.push(Lease { token, until }),
+            Held::Running(until) => self.running.push(Lease { token, until }),
+            Held::Spent(at) => self.mark_spent(at, token),
+        }
+    }
+
     /// Slots taken at `now`. A lease that ends at `now` takes none.
     pub fn usage(&self, now: Moment) -> Usage {
         Usage { reserved: live(&self.reserved, now), running: live(&self.running, now) }

@@ -137,6 +137,7 @@ async fn run(opened: Opened, options: &Serve, config: &Config) -> Result<(), Fai
     });
     let workers = Workers::start(threads(config))?;
     let stop = signals.stop(engine.clone());
+    let store = engine.store().clone();
     let door = Door::new(engine.clone(), authenticator, Arc::clone(&audit), trust);
     let door = door.behind(&public, &admin, tls.is_some());
     let limits = Arc::new(config.limits.clone());
@@ -148,6 +149,7 @@ async fn run(opened: Opened, options: &Serve, config: &Config) -> Result<(), Fai
     }
     audit.process("process.stop", env!("CARGO_PKG_VERSION"), "ok");
     audit.end();
+    store.close().await;
     Ok(())
 }
 
@@ -219,12 +221,18 @@ fn store_url(config: &Config) -> Result<String, Failure> {
 async fn open_configured_store(config: &Config) -> Result<(Backend, Secret), Failure> {
     let url = store_url(config)?;
     may_reach(&url, config)?;
+    let key = |place| cluster_key::read(config, &place, Chance::system()).map_err(Failure::refused);
     let place = match Location::of(&url) {
         Location::Process => cluster_key::Store::Embedded,
+        Location::Directory(directory) => {
+            // First the store: a directory that is somebody else's gets no key.
+            let store = open_store(&url, Options::default()).await?;
+            return Ok((store, key(cluster_key::Store::Kept(directory))?));
+        }
         Location::Machine => cluster_key::Store::Here,
         Location::Network { store, .. } => cluster_key::Store::Beyond(store),
     };
-    let secret = cluster_key::read(config, &place, Chance::system()).map_err(Failure::refused)?;
+    let secret = key(place)?;
     Ok((open_store(&url, Options::default()).await?, secret))
 }
 

@@ -1,6 +1,7 @@
 //! The key that the instances of one store share: from a file, or made where nobody needs to share it.
 //!
-//! With the embedded store there is one instance, and its key lives as long as it does. Instances over a
+//! With the embedded store there is one instance, and its key lives as long as it does, or lies in the directory in
+//! which that store is kept. Instances over a
 //! Redis on this machine find one in the user's state directory, which the first of them makes. Beyond
 //! this machine somebody has to bring the key there, so it has to be named.
 
@@ -37,6 +38,8 @@ enum Source {
 pub(crate) enum Store {
     /// In this process.
     Embedded,
+    /// In this process, and kept in this directory.
+    Kept(PathBuf),
     /// On this machine.
     Here,
     /// Elsewhere, as people call it.
@@ -80,6 +83,7 @@ fn source(
     }
     match (store, state_directory(environment)) {
         (Store::Embedded, _) => Ok(Source::Process),
+        (Store::Kept(directory), _) => Ok(Source::Made(directory.join(NAME))),
         (Store::Here, Some(directory)) => Ok(Source::Made(directory.join(NAME))),
         (Store::Here, None) => Err(format!(
             "cluster.key_file is not set, and this user has no state directory: make a key with {MAKE}"
@@ -144,6 +148,9 @@ mod tests {
             assert_eq!(source(Some(key), store, home), Ok(Source::File(key.to_owned())));
         }
         assert_eq!(source(None, &Store::Embedded, |_| None), Ok(Source::Process));
+        let kept = Store::Kept("/var/lib/lingua".into());
+        let beside = Source::Made("/var/lib/lingua/cluster.key".into());
+        assert_eq!(source(None, &kept, home), Ok(beside));
         let made = Source::Made("/home/ann/.local/state/lingua/cluster.key".into());
         assert_eq!(source(None, &Store::Here, home), Ok(made));
         let error = source(None, &beyond, home).unwrap_err();

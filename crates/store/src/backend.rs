@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::sync::watch;
 
 use crate::bus::Inboxes;
@@ -61,6 +62,8 @@ pub struct Backend {
     pub revocations: Arc<dyn Revocations>,
     /// What charts show of the past.
     pub history: Arc<dyn History>,
+    /// How it is left, if that takes anything.
+    pub closing: Option<Arc<dyn Closing>>,
     /// Whether the store answers; changes are seen at once.
     pub status: watch::Receiver<Status>,
     /// How its line does.
@@ -72,6 +75,23 @@ pub struct Backend {
 impl fmt::Debug for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Backend({})", self.description)
+    }
+}
+
+/// How a store is left.
+#[async_trait]
+pub trait Closing: Send + Sync {
+    /// See [`Backend::close`].
+    async fn close(&self);
+}
+
+impl Backend {
+    /// The end of using it: what is still on its way is written to disk. A store that is not closed loses nothing
+    /// that it answered, as long as the machine lives on.
+    pub async fn close(&self) {
+        if let Some(closing) = &self.closing {
+            closing.close().await;
+        }
     }
 }
 

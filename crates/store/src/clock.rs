@@ -39,6 +39,24 @@ impl Clock {
         Clock(Source::Manual(Arc::new(AtomicU64::new(1_000_000))))
     }
 
+    /// The same clock, moved on to `floor` if it is behind: for a store whose time must never go back, whatever the
+    /// machine's date does.
+    pub fn not_before(self, floor: Moment) -> Self {
+        let behind = self.now().until(floor);
+        if behind.is_zero() {
+            return self;
+        }
+        Clock(match self.0 {
+            Source::Running { started, epoch_ms } => {
+                Source::Running { started, epoch_ms: epoch_ms + millis(behind) }
+            }
+            Source::Manual(ms) => {
+                ms.fetch_max(floor.as_millis(), Ordering::SeqCst);
+                Source::Manual(ms)
+            }
+        })
+    }
+
     /// The time.
     pub fn now(&self) -> Moment {
         Moment::from_millis(match &self.0 {

@@ -117,6 +117,46 @@ pub enum OpenError {
         /// Its policy.
         policy: String,
     },
+    /// A directory that this process cannot use: read-only, on a full disk, not a directory.
+    #[error(
+        "the store in {store} cannot be used: {why}; give this user a directory to write in, on a disk with room"
+    )]
+    Unusable {
+        /// The directory.
+        store: String,
+        /// What the operating system said.
+        why: String,
+    },
+    /// Another process has the directory.
+    #[error(
+        "the store in {store} is in use by {by}; stop that one first, or give each scheduler a directory of its own"
+    )]
+    InUse {
+        /// The directory.
+        store: String,
+        /// Who, as they say of themselves.
+        by: String,
+    },
+    /// A directory that is no store.
+    #[error(
+        "{store} is not a store: it has a file {found} that no scheduler wrote; give the scheduler an empty directory"
+    )]
+    Foreign {
+        /// The directory.
+        store: String,
+        /// The file.
+        found: String,
+    },
+    /// A file of which a part is missing or wrong.
+    #[error(
+        "{file} is damaged: {why}; nothing was changed, so put back a copy of the whole directory, or move it away to begin with an empty one"
+    )]
+    Torn {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Another layout.
     #[error(
         "the store at {store} holds data of schema {found}, and this version reads {SCHEMA}; use another database or the matching version of the scheduler"
@@ -134,7 +174,10 @@ impl OpenError {
     pub fn exit_code(&self) -> u8 {
         match self {
             OpenError::Url(_) => 2,
-            OpenError::Unreachable { .. } | OpenError::Denied { .. } => 69,
+            OpenError::Unreachable { .. }
+            | OpenError::Denied { .. }
+            | OpenError::Unusable { .. }
+            | OpenError::InUse { .. } => 69,
             _ => 78,
         }
     }

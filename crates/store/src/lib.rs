@@ -1,7 +1,7 @@
 //! Where the scheduler keeps what must outlive a process or be agreed between several.
 //!
-//! Small traits, each named by what it keeps and with what an implementer owes. Two backends, `memory` and `redis`
-//! (a feature), give the same answers. In reading order:
+//! Small traits, each named by what it keeps and with what an implementer owes. Three backends give the same answers:
+//! `memory`, the same kept in a directory, and `redis` (a feature). In reading order:
 //!
 //! - [`error`], [`clock`], [`instance`], [`backend`]: what can go wrong, whose time it is, who asks, and
 //!   all traits together.
@@ -11,7 +11,7 @@
 //! - [`owners`]: session owners. [`leaders`]: leaders of tasks. [`snapshots`]: the snapshot of all instances.
 //! - [`presence`]: which instances are alive. [`bus`]: messages between them.
 //! - [`rates`]: windows and rate limits. [`revocations`]: the revocation list. [`history`]: series of points for charts.
-//! - [`memory`]: one process, no server. `redis`: standalone, Sentinel or Cluster. [`mod@open`]: either by its URL.
+//! - `journal`: what is kept in a directory. [`memory`]: one process, no server, with a journal or without. `redis`: standalone, Sentinel or Cluster. [`mod@open`]: each by its URL.
 //!
 //! Every method may be called again with the same arguments: the second time changes nothing and
 //! says so. [`Error::Unknown`] means the step may or may not have happened; calling again tells.
@@ -34,6 +34,7 @@ pub mod bus;
 pub mod rates;
 pub mod revocations;
 pub mod history;
+mod journal;
 pub mod memory;
 #[cfg(feature = "redis")]
 pub mod redis;

@@ -1,4 +1,4 @@
-//! The embedded store: one process, no server, nothing on disk.
+//! The embedded store: one process, no server. With a journal what it has is kept on disk too.
 //!
 //! Each trait has its own locks, held for the few steps of one call and never over an await. Where a
 //! call needs two, the order is fixed: owners before jobs, nodes before their feed and reputations. Nothing runs in
@@ -10,6 +10,7 @@
 //! - `reputations` knows an owner by the record in those shards.
 //! - `jobs`, `deadlines`, `requests`, `turns`, `owners`, `leaders`, `snapshots`, `rates`, `revocations`,
 //!   `history`: one file per trait.
+//! - `kept`: what the journal has of each of them, and how it is put back.
 //! - `fork`: a copy as a replica has it, for simulations.
 //! - `expiring` on a `slab`, `prehashed`, `sharded`, `waiting`: what they are made of.
 
@@ -18,8 +19,9 @@ use std::sync::Arc;
 use lingua_core::Moment;
 use tokio::sync::watch;
 
-use crate::backend::{Backend, Status};
+use crate::backend::{Backend, Closing, Status};
 use crate::clock::Clock;
+use crate::journal::Journal;
 
 mod bus;
 mod deadlines;
@@ -28,6 +30,7 @@ mod feed;
 mod fork;
 mod history;
 mod jobs;
+mod kept;
 mod leaders;
 mod nodes;
 mod owners;
@@ -61,7 +64,9 @@ pub struct MemoryStore {
     revocations: revocations::Entries,
     history: history::AllSeries,
     /// Kept so that those who wait for a change of status wait, instead of seeing it end.
-    status: watch::Sender<Status>,
+    status: Arc<watch::Sender<Status>>,
+    /// What is changed is noted there, and answered when it is kept.
+    journal: Option<Journal>,
 }
 
 impl MemoryStore {
@@ -74,6 +79,10 @@ impl MemoryStore {
     pub fn backend(self: Arc<Self>) -> Backend {
         let store = self;
         let status = store.status.subscribe();
+        let description = match &store.journal {
+            Some(journal) => format!("embedded (file {})", journal.directory().display()),
+            None => "embedded (memory)".to_owned(),
+        };
         Backend {
             nodes: store.clone(),
             feed: store.clone(),
@@ -91,10 +100,11 @@ impl MemoryStore {
             bus: store.clone(),
             rates: store.clone(),
             revocations: store.clone(),
-            history: store,
+            history: store.clone(),
+            closing: store.journal.is_some().then(|| store.clone() as Arc<dyn Closing>),
             status,
             pulse: Arc::default(),
-            description: "embedded (memory)".into(),
+            description: description.into(),
         }
     }
 
@@ -115,7 +125,8 @@ impl MemoryStore {
             rates: rates::Windows::default(),
             revocations: revocations::Entries::default(),
             history: history::AllSeries::default(),
-            status: watch::Sender::new(Status::Up { connection: 1 }),
+            status: Arc::new(watch::Sender::new(Status::Up { connection: 1 })),
+            journal: None,
         }
     }
 }

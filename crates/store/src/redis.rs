@@ -69,6 +69,7 @@ pub async fn open(url: &str, options: Options) -> Result<Backend, OpenError> {
         rates: Arc::new(rates::RedisRates::new(link.clone())),
         revocations: Arc::new(revocations::RedisRevocations::new(link.clone())),
         history: Arc::new(history::RedisHistory::new(link)),
+        closing: None,
         status,
         pulse,
         description,

@@ -34,6 +34,7 @@ mod deploy;
 mod docs;
 mod edge;
 mod fairness;
+mod file_store;
 mod guarantees;
 mod held_back;
 mod hostile;

@@ -142,6 +142,12 @@ async fn no_node_gets_more_than_it_can_do_on_the_embedded_store() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_node_gets_more_than_it_can_do_with_the_store_in_a_directory() {
+    let _turn = crate::app::heavy_turn().await;
+    one_scheduler(On::File).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_node_gets_more_than_it_can_do_on_redis() {
     let _turn = crate::app::heavy_turn().await;
     one_scheduler(On::Redis).await;

@@ -41,7 +41,7 @@ async fn every_restart_is_survived_and_counted() {
     let run = move || measure(&["--agents", "current"], &json);
     let cases = tokio::task::spawn_blocking(run).await.unwrap();
     let names: Vec<_> = cases.iter().map(|one| one["case"].as_str().unwrap()).collect();
-    assert_eq!(names, ["kill", "drain", "kill_one", "lines"]);
+    assert_eq!(names, ["kill", "drain", "kill_file", "drain_file", "kill_one", "lines"]);
     for one in &cases {
         assert_eq!(one["agents"], "current");
         assert!(one["results"].as_u64().unwrap() > 20, "nobody was served: {one:#}");
@@ -56,6 +56,9 @@ async fn every_restart_is_survived_and_counted() {
         lost("kill") > 0,
         "four speak all the time, and the embedded store forgets their sessions"
     );
+    for kept in ["kill_file", "drain_file"] {
+        assert_eq!(lost(kept), 0, "{kept}: the store in a directory forgets no session");
+    }
     assert_eq!(lost("lines"), 0, "the lines of nodes are no sessions");
 }
 

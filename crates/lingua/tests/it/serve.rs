@@ -184,7 +184,7 @@ async fn ready_follows_the_store_down_and_up_while_health_stays() {
 }
 
 #[test]
-fn the_bench_measures_both_stores_and_writes_its_report() {
+fn the_bench_measures_all_stores_and_writes_its_report() {
     let report = tempfile::NamedTempFile::new().unwrap();
     let path = report.path().to_str().unwrap();
     let args = ["bench", "store", "--seconds", "1", "--in-flight", "1,8", "--json", path];
@@ -193,7 +193,7 @@ fn the_bench_measures_both_stores_and_writes_its_report() {
     let lines: serde_json::Value =
         serde_json::from_slice(&std::fs::read(report.path()).unwrap()).unwrap();
     let lines = lines.as_array().unwrap();
-    assert_eq!(lines.len(), 4);
+    assert_eq!(lines.len(), 6);
     for line in lines {
         assert!(line["jobs_per_second"].as_f64().unwrap() > 0.0, "{line}");
         assert!(line["calls_per_job"].as_u64().unwrap() <= 5, "{line}");

@@ -2,7 +2,7 @@
 //! ending, in order and in time, and no byte of it is lost, doubled or mixed up.
 //!
 //! Half a minute by default; `LINGUA_SOAK_SECONDS=600` for the long form. By default it runs on the
-//! embedded store; `LINGUA_SOAK_STORE=redis` starts a private redis-server. The seed is printed.
+//! embedded store; `LINGUA_SOAK_STORE=file` keeps it in a directory, and `redis` starts a private redis-server. The seed is printed.
 
 use crate::app;
 
@@ -101,8 +101,11 @@ async fn speakers(app: &TestApp, proxy: &FaultProxy, seed: u64) -> Vec<AutoSpeak
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_sentence_has_one_ending_whatever_fails() {
     let _turn = crate::app::heavy_turn().await;
-    let is_redis = std::env::var("LINGUA_SOAK_STORE").as_deref() == Ok("redis");
-    let on = if is_redis { On::Redis } else { On::Memory };
+    let on = match std::env::var("LINGUA_SOAK_STORE").as_deref() {
+        Ok("redis") => On::Redis,
+        Ok("file") => On::File,
+        _ => On::Memory,
+    };
     let seed =
         std::env::var("LINGUA_SOAK_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
     println!("seed {seed}: LINGUA_SOAK_SEED={seed} draws the same faults");

@@ -143,10 +143,10 @@ impl<K: Eq, V> Expiring<K, V> {
         (entry.until > now).then_some(&entry.value)
     }
 
-    /// The value of `key` to change, unless it is over. Its end stays.
-    pub(super) fn get_mut(&mut self, now: Moment, hash: u64, key: &K) -> Option<&mut V> {
+    /// The value of `key` to change, and its end, unless it is over. The end stays.
+    pub(super) fn get_mut(&mut self, now: Moment, hash: u64, key: &K) -> Option<(&mut V, Moment)> {
         let entry = self.entries.at_mut(self.find(hash, key)?);
-        (entry.until > now).then_some(&mut entry.value)
+        (entry.until > now).then_some((&mut entry.value, entry.until))
     }
 
     /// Puts `value` under `key` until then, over whatever was there.

@@ -31,7 +31,8 @@ impl MemoryStore {
             rates: self.rates.clone(),
             revocations: copied(&self.revocations),
             history: AllSeries(copied(&self.history.0)),
-            status: watch::Sender::new(Status::Up { connection: 1 }),
+            status: Arc::new(watch::Sender::new(Status::Up { connection: 1 })),
+            journal: None,
         })
     }
 }

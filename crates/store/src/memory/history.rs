@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::MemoryStore;
 use crate::error::Result;
 use crate::history::{History, Series, check_point};
+use crate::journal::{Entry, Kind};
 use crate::rates::Name;
 
 #[derive(Default)]
@@ -27,7 +28,7 @@ impl History for MemoryStore {
     async fn append(&self, series: &Series, point: &[u8]) -> Result<bool> {
         let step_ms = series.checked()?;
         check_point(point)?;
-        let now = self.clock.now();
+        let now = self.change()?;
         let step = now.as_millis() / step_ms;
         let mut all = self.history.0.lock();
         all.retain(|_, kept| kept.until > now);
@@ -42,7 +43,12 @@ impl History for MemoryStore {
         while kept.points.len() > series.points as usize {
             kept.points.pop_front();
         }
-        Ok(true)
+        self.note(|journal| {
+            let key = [series.name.as_str(), &format!("{step:016x}")];
+            journal.note_bytes(Kind::Point, &key, kept.until, point);
+        });
+        drop(all);
+        self.kept(true)
     }
 
     async fn last(&self, series: &Series, count: u32) -> Result<Vec<Vec<u8>>> {
@@ -54,5 +60,19 @@ impl History for MemoryStore {
         };
         let left_out = kept.points.len().saturating_sub(count as usize);
         Ok(kept.points.iter().skip(left_out).cloned().collect())
+    }
+}
+
+impl MemoryStore {
+    /// Puts back a point that was kept; `None` if it cannot be read. Points come in the order of their steps.
+    pub(super) fn put_back_point(&self, entry: &Entry) -> Option<()> {
+        let name = Name::new(entry.key.first()?).ok()?;
+        let step = u64::from_str_radix(entry.key.get(1)?, 16).ok()?;
+        let mut all = self.history.0.lock();
+        let empty = || Kept { step, points: VecDeque::new(), until: entry.until };
+        let kept = all.entry(name).or_insert_with(empty);
+        (kept.step, kept.until) = (step, entry.until);
+        kept.points.push_back(entry.value.clone());
+        Some(())
     }
 }

@@ -1,9 +1,12 @@
 //! Which attempt of a job counts, and how it ended.
 
+use std::borrow::Cow;
+
 use async_trait::async_trait;
 use lingua_core::job::JobState;
 use lingua_core::limits::MAX_ATTEMPTS;
 use lingua_core::{JobId, LeaseToken, Moment, NodeId, SessionKey};
+use serde::{Deserialize, Serialize};
 
 use super::MemoryStore;
 use super::expiring::Expiring;
@@ -12,6 +15,7 @@ use crate::error::{Error, Result, checked_ms};
 use crate::jobs::{
     Assign, Assignment, Create, EndedBy, Ending, Finish, JobRecord, JobRecords, NewJob,
 };
+use crate::journal::{Entry, Journal, Kind};
 
 #[derive(Clone, Default)]
 pub(super) struct Jobs {
@@ -45,7 +49,8 @@ struct Rare {
     token_job: Option<JobId>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Ender {
     Assignment,
     Owner,
@@ -158,9 +163,9 @@ impl JobRecords for MemoryStore {
     async fn create(&self, job: &NewJob<'_>) -> Result<Create> {
         checked_ms(job.deadline_in)?;
         checked_ms(job.keep_for)?;
-        let now = self.clock.now();
+        let now = self.change()?;
         // Held until the job is written: a claim comes before the look or after the job.
-        let _owner = match job.epoch {
+        let owner = match job.epoch {
             Some(epoch) => {
                 let (hash, sessions) = self.owners.sessions.of(job.session);
                 match sessions.epoch(now, hash, job.session) {
@@ -175,11 +180,18 @@ impl JobRecords for MemoryStore {
         let deadline = now + job.deadline_in;
         let forgotten_at = deadline + job.keep_for;
         let (hash, mut records) = self.jobs.records.of(&job.id);
-        let known = records.put_new(now, hash, job.id, forgotten_at, || Job::new(job, deadline));
-        Ok(match known {
+        let make = || {
+            let made = Job::new(job, deadline);
+            self.note(|journal| made.note(journal, &job.id, forgotten_at));
+            made
+        };
+        let known = records.put_new(now, hash, job.id, forgotten_at, make);
+        let create = match known {
             Some(known) => Create::Exists(known.record(&job.id)),
             None => Create::Created,
-        })
+        };
+        drop((records, owner));
+        self.kept(create)
     }
 
     async fn assign(
@@ -191,24 +203,101 @@ impl JobRecords for MemoryStore {
         if max_attempts > MAX_ATTEMPTS {
             return Err(Error::Invalid("a job has at most 16 attempts"));
         }
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut records) = self.jobs.records.of(job);
-        let known = records.get_mut(now, hash, job);
-        Ok(known.map_or(Assign::Unknown, |known| known.assign(job, assignment, max_attempts)))
+        let Some((known, until)) = records.get_mut(now, hash, job) else {
+            return Ok(Assign::Unknown);
+        };
+        let assign = known.assign(job, assignment, max_attempts);
+        if assign == Assign::Assigned {
+            self.note(|journal| known.note(journal, job, until));
+        }
+        drop(records);
+        self.kept(assign)
     }
 
     async fn finish(&self, job: &JobId, by: &EndedBy, ending: &Ending) -> Result<Finish> {
         ending.check()?;
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut records) = self.jobs.records.of(job);
-        let known = records.get_mut(now, hash, job);
-        Ok(known.map_or(Finish::Unknown, |known| known.finish(job, by, ending)))
+        let Some((known, until)) = records.get_mut(now, hash, job) else {
+            return Ok(Finish::Unknown);
+        };
+        let finish = known.finish(job, by, ending);
+        if finish == Finish::Finished {
+            self.note(|journal| known.note(journal, job, until));
+        }
+        drop(records);
+        self.kept(finish)
     }
 
     async fn get(&self, job: &JobId) -> Result<Option<JobRecord>> {
         let now = self.clock.now();
         let (hash, records) = self.jobs.records.of(job);
         Ok(records.get(now, hash, job).map(|known| known.record(job)))
+    }
+}
+
+/// What is kept of a job.
+#[derive(Serialize, Deserialize)]
+struct KeptJob<'a> {
+    #[serde(borrow)]
+    tenant: Cow<'a, str>,
+    #[serde(borrow)]
+    session: Cow<'a, str>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    node: Option<Cow<'a, str>>,
+    attempt: u32,
+    nonce: u128,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token_job: Option<JobId>,
+    state: JobState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended_by: Option<Ender>,
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
+    code: Cow<'a, str>,
+    deadline: Moment,
+}
+
+impl Job {
+    fn note(&self, journal: &Journal, id: &JobId, until: Moment) {
+        let kept = KeptJob {
+            tenant: self.session.tenant().as_str().into(),
+            session: self.session.session().as_str().into(),
+            node: self.node.as_ref().map(|node| node.as_str().into()),
+            attempt: self.attempt,
+            nonce: self.nonce,
+            token_job: self.rare.as_ref().and_then(|rare| rare.token_job),
+            state: self.state,
+            ended_by: self.ended_by,
+            code: self.code().into(),
+            deadline: self.deadline,
+        };
+        journal.note(Kind::Job, &[id.as_str()], until, &kept);
+    }
+
+    fn put_back(kept: KeptJob<'_>) -> Option<Self> {
+        let rare = Rare { code: kept.code.into_owned(), token_job: kept.token_job };
+        Some(Job {
+            session: SessionKey::new(kept.tenant.parse().ok()?, kept.session.parse().ok()?),
+            rare: (!rare.code.is_empty() || rare.token_job.is_some()).then(|| Box::new(rare)),
+            node: kept.node.map(|node| node.parse()).transpose().ok()?,
+            attempt: kept.attempt,
+            state: kept.state,
+            ended_by: kept.ended_by,
+            deadline: kept.deadline,
+            nonce: kept.nonce,
+        })
+    }
+}
+
+impl MemoryStore {
+    /// Puts back what was kept of a job; `None` if it cannot be read.
+    pub(super) fn put_back_job(&self, now: Moment, entry: &Entry) -> Option<()> {
+        let (id, job) = (entry.id(0)?, Job::put_back(entry.json()?)?);
+        let (hash, mut records) = self.jobs.records.of(&id);
+        records.put(now, hash, id, job, entry.until);
+        Some(())
     }
 }
 

@@ -16,10 +16,15 @@ use super::sharded::Sharded;
 use super::{MemoryStore, next_epoch};
 use crate::error::{Error, Result, checked_ms};
 use crate::instance::Instance;
+use crate::journal::{Kind, NEVER};
 use crate::nodes::{
     Beat, BeatReply, Changes, Claim, FeedCursor, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS, NodeFeed,
     NodeOrders, NodeRecord, NodeRecords, Order, ProfileVersion, Put, Registration, Vitals,
 };
+
+mod kept;
+
+pub(super) use kept::Profiles;
 
 /// All nodes with their leases. A shard's lock covers a node's record and its leases, so that a
 /// grant and the record it was decided on are one step; and a node can be forgotten without anybody
@@ -219,19 +224,24 @@ impl NodeRecords for MemoryStore {
         checked(&registration.vitals)?;
         let version = ProfileVersion::of(&registration.profile);
         let profile = Arc::new(registration.profile.clone());
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut shard) = self.nodes.shards.of(node);
         let known = shard.nodes.get_or_insert_with(hash, node, Node::default);
         let put = known.put(now, registration, profile, version);
         if matches!(put, Put::Stored { .. }) {
+            self.note(|journal| {
+                journal.note(Kind::Profile, &[node.as_str()], NEVER, &registration.profile);
+                known.note(journal, node);
+            });
             self.nodes.feed.push(node);
         }
-        Ok(put)
+        drop(shard);
+        self.kept(put)
     }
 
     async fn beat(&self, node: &NodeId, beat: &Beat) -> Result<BeatReply> {
         checked(&beat.vitals)?;
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut shard) = self.nodes.shards.of(node);
         let Some(record) = shard.record(hash, node) else { return Ok(BeatReply::PutAgain) };
         if record.epoch > beat.epoch {
@@ -243,25 +253,32 @@ impl NodeRecords for MemoryStore {
         if record.beat(now, &beat.vitals) {
             self.nodes.feed.push(node);
         }
-        Ok(BeatReply::Kept { confirmed: record.confirmed })
+        self.note(|journal| record.note(journal, node));
+        let confirmed = record.confirmed;
+        drop(shard);
+        self.kept(BeatReply::Kept { confirmed })
     }
 
     async fn offline(&self, node: &NodeId, epoch: u64) -> Result<Fenced> {
+        self.change()?;
         let (hash, mut shard) = self.nodes.shards.of(node);
-        Ok(match shard.record(hash, node) {
+        let fenced = match shard.record(hash, node) {
             Some(record) if record.epoch > epoch => Fenced::Superseded { epoch: record.epoch },
             Some(record) if record.epoch == epoch => {
                 record.health = Health::Offline;
+                self.note(|journal| record.note(journal, node));
                 self.nodes.feed.push(node);
                 Fenced::Done
             }
             _ => Fenced::Unknown,
-        })
+        };
+        drop(shard);
+        self.kept(fenced)
     }
 
     async fn forget(&self, node: &NodeId, unseen_for: Duration) -> Result<bool> {
         checked_ms(unseen_for)?;
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut shard) = self.nodes.shards.of(node);
         let Some(known) = shard.nodes.get(hash, node) else { return Ok(false) };
         let unseen = known.record.as_ref().is_some_and(|r| r.fresh_until + unseen_for <= now);
@@ -274,20 +291,31 @@ impl NodeRecords for MemoryStore {
             // The order outlives the record.
             *known = Node { order: known.order, ..Node::default() };
         }
+        self.note(|journal| {
+            for kind in [Kind::Profile, Kind::Node, Kind::Gaps] {
+                journal.note_end(kind, &[node.as_str()]);
+            }
+        });
         self.nodes.feed.push(node);
-        Ok(true)
+        drop(shard);
+        self.kept(true)
     }
 
     async fn note_gap(&self, node: &NodeId, model: &ModelId, lasting: Duration) -> Result<()> {
         checked_ms(lasting)?;
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut shard) = self.nodes.shards.of(node);
         if let Some(known) = shard.nodes.get_mut(hash, node).filter(|known| known.record.is_some())
         {
             known.note_gap(now, model, now + lasting);
+            self.note(|journal| {
+                let last = known.gaps.iter().map(|(_, until)| *until).max().unwrap_or(now);
+                journal.note(Kind::Gaps, &[node.as_str()], last, &known.gaps);
+            });
             self.nodes.feed.push(node);
         }
-        Ok(())
+        drop(shard);
+        self.kept(())
     }
 
     async fn get(&self, node: &NodeId) -> Result<Option<NodeRecord>> {
@@ -320,14 +348,26 @@ impl NodeFeed for MemoryStore {
 #[async_trait]
 impl NodeOrders for MemoryStore {
     async fn set(&self, node: &NodeId, order: Order) -> Result<bool> {
-        let (hash, mut shard) = self.nodes.shards.of(node);
-        let Some(known) = shard.nodes.get_mut(hash, node) else { return Ok(false) };
-        if known.record.is_none() && known.order == Order::Serve {
-            return Ok(false);
+        self.change()?;
+        {
+            let (hash, mut shard) = self.nodes.shards.of(node);
+            let Some(known) = shard.nodes.get_mut(hash, node) else { return Ok(false) };
+            if known.record.is_none() && known.order == Order::Serve {
+                return Ok(false);
+            }
+            known.order = order;
+            self.note(|journal| match order {
+                Order::Serve => journal.note_end(Kind::Order, &[node.as_str()]),
+                _ => journal.note_bytes(
+                    Kind::Order,
+                    &[node.as_str()],
+                    NEVER,
+                    order.as_str().as_bytes(),
+                ),
+            });
+            self.nodes.feed.push(node);
         }
-        known.order = order;
-        self.nodes.feed.push(node);
-        Ok(true)
+        self.kept_on_disk(true).await
     }
 
     async fn get(&self, node: &NodeId) -> Result<Order> {

@@ -10,6 +10,7 @@ use super::sharded::Sharded;
 use super::{MemoryStore, next_epoch};
 use crate::error::{Error, Result, checked_ms};
 use crate::instance::Instance;
+use crate::journal::{Entry, Kind};
 use crate::nodes::Fenced;
 use crate::owners::{Claimed, EPOCH_MEMORY, MAX_STATE_BYTES, Owner, SessionOwners};
 
@@ -61,7 +62,7 @@ impl SessionOwners for MemoryStore {
         ttl: Duration,
     ) -> Result<Claimed> {
         checked_ms(ttl)?;
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut sessions) = self.owners.sessions.of(session);
         let previous = sessions.owners.get(now, hash, session);
         let epoch = next_epoch(previous.map(|owner| owner.epoch), now);
@@ -69,8 +70,10 @@ impl SessionOwners for MemoryStore {
             .filter(|owner| owner.until > now && owner.instance != *instance)
             .map(|owner| owner.instance.clone());
         let owner = Owner { instance: instance.clone(), epoch, until: now + ttl };
+        self.note_owner(session, &owner);
         sessions.put(now, hash, session, owner);
-        Ok(Claimed { epoch, replaced })
+        drop(sessions);
+        self.kept(Claimed { epoch, replaced })
     }
 
     async fn renew(
@@ -81,25 +84,30 @@ impl SessionOwners for MemoryStore {
         ttl: Duration,
     ) -> Result<Fenced> {
         checked_ms(ttl)?;
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut sessions) = self.owners.sessions.of(session);
         if let Err(Fenced::Superseded { epoch }) = sessions.fenced(now, hash, session, epoch) {
             return Ok(Fenced::Superseded { epoch });
         }
         let owner = Owner { instance: instance.clone(), epoch, until: now + ttl };
+        self.note_owner(session, &owner);
         sessions.put(now, hash, session, owner);
-        Ok(Fenced::Done)
+        drop(sessions);
+        self.kept(Fenced::Done)
     }
 
     async fn release(&self, session: &SessionKey, epoch: u64) -> Result<Fenced> {
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut sessions) = self.owners.sessions.of(session);
         let instance = match sessions.fenced(now, hash, session, epoch) {
             Ok(owner) => owner.instance.clone(),
             Err(fenced) => return Ok(fenced),
         };
-        sessions.put(now, hash, session, Owner { instance, epoch, until: now });
-        Ok(Fenced::Done)
+        let owner = Owner { instance, epoch, until: now };
+        self.note_owner(session, &owner);
+        sessions.put(now, hash, session, owner);
+        drop(sessions);
+        self.kept(Fenced::Done)
     }
 
     async fn owner(&self, session: &SessionKey) -> Result<Option<Owner>> {
@@ -119,19 +127,48 @@ impl SessionOwners for MemoryStore {
         if state.len() > MAX_STATE_BYTES {
             return Err(Error::Invalid("a session's state has at most 64 KiB"));
         }
-        let now = self.clock.now();
+        let now = self.change()?;
         let state = state.to_vec();
         let (hash, mut sessions) = self.owners.sessions.of(session);
         if let Err(fenced) = sessions.fenced(now, hash, session, epoch) {
             return Ok(fenced);
         }
+        self.note(|journal| {
+            let key = [session.tenant().as_str(), session.session().as_str()];
+            journal.note_bytes(Kind::Saved, &key, now + keep_for, &state);
+        });
         sessions.saved.put(now, hash, session.clone(), state, now + keep_for);
-        Ok(Fenced::Done)
+        drop(sessions);
+        self.kept(Fenced::Done)
     }
 
     async fn load(&self, session: &SessionKey) -> Result<Option<Vec<u8>>> {
         let now = self.clock.now();
         let (hash, sessions) = self.owners.sessions.of(session);
         Ok(sessions.saved.get(now, hash, session).cloned())
+    }
+}
+
+impl MemoryStore {
+    fn note_owner(&self, session: &SessionKey, owner: &Owner) {
+        self.note(|journal| {
+            let key = [session.tenant().as_str(), session.session().as_str()];
+            let kept = (owner.instance.to_string(), owner.epoch, owner.until);
+            journal.note(Kind::Owner, &key, owner.until + EPOCH_MEMORY, &kept);
+        });
+    }
+
+    /// Puts back what was kept of a session; `None` if it cannot be read.
+    pub(super) fn put_back_session(&self, now: Moment, entry: &Entry) -> Option<()> {
+        let session = SessionKey::new(entry.id(0)?, entry.id(1)?);
+        let (hash, mut sessions) = self.owners.sessions.of(&session);
+        if entry.kind == Kind::Saved {
+            sessions.saved.put(now, hash, session, entry.value.clone(), entry.until);
+        } else {
+            let (instance, epoch, until): (String, u64, Moment) = entry.json()?;
+            let owner = Owner { instance: instance.parse().ok()?, epoch, until };
+            sessions.owners.put(now, hash, session, owner, entry.until);
+        }
+        Some(())
     }
 }

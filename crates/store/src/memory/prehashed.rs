@@ -64,6 +64,11 @@ impl<K: Eq, V> Prehashed<K, V> {
         self.0.iter_mut().map(|pair| &mut pair.value)
     }
 
+    /// All of them, to change the values, in no order.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+        self.0.iter_mut().map(|pair| (&pair.key, &mut pair.value))
+    }
+
     /// All of them, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.0.iter().map(|pair| (&pair.key, &pair.value))

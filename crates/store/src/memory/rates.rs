@@ -10,6 +10,7 @@ use super::MemoryStore;
 use super::expiring::Expiring;
 use super::sharded::Sharded;
 use crate::error::{Result, checked_ms};
+use crate::journal::{Entry, Kind};
 use crate::rates::{Name, Rate, RateLimits, Take};
 
 /// Windows and rates do not know each other: the same name may be used for both.
@@ -23,28 +24,47 @@ pub(super) struct Windows {
 impl RateLimits for MemoryStore {
     async fn first(&self, name: &Name, window: Duration) -> Result<bool> {
         checked_ms(window)?;
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut begun) = self.rates.begun.of(name);
         // Looked up first: a window is begun once and asked for often, and that needs no own name.
         if begun.get(now, hash, name).is_some() {
             return Ok(false);
         }
         begun.put(now, hash, name.clone(), (), now + window);
-        Ok(true)
+        self.note(|journal| journal.note_bytes(Kind::Window, &[name.as_str()], now + window, &[]));
+        drop(begun);
+        self.kept(true)
     }
 
     async fn take(&self, name: &Name, rate: Rate) -> Result<Take> {
         let rate = rate.checked()?;
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut rates) = self.rates.rates.of(name);
         let due = rates.get(now, hash, name).copied().unwrap_or(now);
         match conforms(now, due, rate) {
             Ok(next) => {
                 rates.put(now, hash, name.clone(), next, next);
-                Ok(Take::Allowed)
+                self.note(|journal| journal.note_bytes(Kind::Rate, &[name.as_str()], next, &[]));
+                drop(rates);
+                self.kept(Take::Allowed)
             }
             Err(retry_after) => Ok(Take::Limited { retry_after }),
         }
+    }
+}
+
+impl MemoryStore {
+    /// Puts back a window or a rate that was kept; `None` if it cannot be read.
+    pub(super) fn put_back_rate(&self, now: Moment, entry: &Entry) -> Option<()> {
+        let (name, until) = (Name::new(entry.key.first()?).ok()?, entry.until);
+        if entry.kind == Kind::Window {
+            let (hash, mut begun) = self.rates.begun.of(&name);
+            begun.put(now, hash, name, (), until);
+        } else {
+            let (hash, mut rates) = self.rates.rates.of(&name);
+            rates.put(now, hash, name, until, until);
+        }
+        Some(())
     }
 }
 

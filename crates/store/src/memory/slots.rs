@@ -5,12 +5,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lingua_core::limits::{MAX_MODELS_PER_JOB, MAX_SLOTS};
 use lingua_core::node::Health;
-use lingua_core::slots::{Commit, Confirmed, Grant, Usage};
+use lingua_core::slots::{Commit, Confirmed, Grant, Held, SPENT_RETENTION, Usage};
 use lingua_core::{LeaseToken, Moment, NodeId};
 
 use super::MemoryStore;
 use super::nodes::{Node, Record};
 use crate::error::{Error, Result, checked_ms};
+use crate::journal::{Entry, Kind};
 use crate::slots::{Confirm, Refusal, Report, Reserve, SlotLeases, Wish};
 
 impl Node {
@@ -87,23 +88,34 @@ impl SlotLeases for MemoryStore {
         if wish.models.len() > MAX_MODELS_PER_JOB {
             return Err(Error::Invalid("a job names at most 8 models"));
         }
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut shard) = self.nodes.shards.of(wish.node);
-        Ok(match shard.nodes.get_mut(hash, wish.node) {
+        let reserve = match shard.nodes.get_mut(hash, wish.node) {
             Some(node) => node.reserve(now, wish),
             None => Reserve::Refused(Refusal::UnknownNode),
-        })
+        };
+        if let Reserve::Granted { until, .. } = reserve {
+            self.note_lease(wish.node, wish.token, Held::Reserved(until));
+        }
+        drop(shard);
+        self.kept(reserve)
     }
 
     async fn commit(&self, node: &NodeId, token: LeaseToken, lease: Duration) -> Result<Commit> {
         checked_ms(lease)?;
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut shard) = self.nodes.shards.of(node);
-        let Some(node) = shard.nodes.get_mut(hash, node) else { return Ok(Commit::Lost) };
-        let record = node.record.as_ref();
+        let Some(known) = shard.nodes.get_mut(hash, node) else { return Ok(Commit::Lost) };
+        let record = known.record.as_ref();
         let max = record.map_or(0, |record| record.max);
         let recovering = record.is_some_and(|record| record.is_recovering(now));
-        Ok(node.leases.commit(now, token, lease, max, recovering))
+        let commit = known.leases.commit(now, token, lease, max, recovering);
+        if let Commit::Committed(until) | Commit::Already(until) | Commit::Regained(until) = commit
+        {
+            self.note_lease(node, token, Held::Running(until));
+        }
+        drop(shard);
+        self.kept(commit)
     }
 
     async fn renew(
@@ -113,16 +125,24 @@ impl SlotLeases for MemoryStore {
         lease: Duration,
     ) -> Result<Option<Moment>> {
         checked_ms(lease)?;
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut shard) = self.nodes.shards.of(node);
-        let node = shard.nodes.get_mut(hash, node);
-        Ok(node.and_then(|node| node.leases.renew(now, &token, lease)))
+        let known = shard.nodes.get_mut(hash, node);
+        let renewed = known.and_then(|known| known.leases.renew(now, &token, lease));
+        if let Some(until) = renewed {
+            self.note_lease(node, token, Held::Running(until));
+        }
+        drop(shard);
+        self.kept(renewed)
     }
 
     async fn release(&self, node: &NodeId, token: LeaseToken) -> Result<bool> {
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut shard) = self.nodes.shards.of(node);
-        Ok(shard.spending(now, hash, node).leases.release(now, token))
+        let freed = shard.spending(now, hash, node).leases.release(now, token);
+        self.note_lease(node, token, Held::Spent(now));
+        drop(shard);
+        self.kept(freed)
     }
 
     async fn confirm(&self, node: &NodeId, report: &Report<'_>) -> Result<Confirm> {
@@ -133,10 +153,23 @@ impl SlotLeases for MemoryStore {
         if report.running.is_some_and(|tokens| tokens.len() > MAX_SLOTS as usize) {
             return Err(Error::Invalid("a node runs at most 256 jobs"));
         }
-        let now = self.clock.now();
+        let now = self.change()?;
         let (hash, mut shard) = self.nodes.shards.of(node);
-        let node = shard.nodes.get_mut(hash, node);
-        Ok(node.map_or(Confirm::Unknown, |node| node.confirm(now, report)))
+        let Some(known) = shard.nodes.get_mut(hash, node) else { return Ok(Confirm::Unknown) };
+        let confirm = known.confirm(now, report);
+        if let Confirm::Confirmed(confirmed) = &confirm {
+            self.note(|journal| known.note(journal, node));
+            for token in report.running.unwrap_or_default() {
+                if !confirmed.unknown.contains(token) {
+                    self.note_lease(node, *token, Held::Running(now + lease));
+                }
+            }
+            for token in &confirmed.dropped {
+                self.note_lease(node, *token, Held::Spent(now));
+            }
+        }
+        drop(shard);
+        self.kept(confirm)
     }
 
     async fn usage(&self, node: &NodeId) -> Result<Usage> {
@@ -144,4 +177,53 @@ impl SlotLeases for MemoryStore {
         let (hash, shard) = self.nodes.shards.of(node);
         Ok(shard.nodes.get(hash, node).map_or_else(Usage::default, |node| node.leases.usage(now)))
     }
+}
+
+impl MemoryStore {
+    /// The value is a word, a moment and the token.
+    fn note_lease(&self, node: &NodeId, token: LeaseToken, held: Held) {
+        self.note(|journal| {
+            let (word, at) = match held {
+                Held::Reserved(until) => ("reserved", until),
+                Held::Running(until) => ("running", until),
+                Held::Spent(at) => ("spent", at),
+            };
+            let nonce = token.spelled_nonce();
+            let key = [node.as_str(), nonce.as_str()];
+            let value = format!("{word} {} {token}", at.as_millis());
+            journal.note_bytes(Kind::Lease, &key, at + SPENT_RETENTION, value.as_bytes());
+        });
+    }
+
+    /// Puts back what was kept of leases, in the order of their moments; gives the first that cannot be read.
+    pub(super) fn put_back_leases<'a>(
+        &self,
+        entries: &[&'a Entry],
+    ) -> std::result::Result<(), &'a Entry> {
+        let now = self.clock.now();
+        let mut leases = Vec::with_capacity(entries.len());
+        for entry in entries {
+            leases.push(read_lease(entry).ok_or(*entry)?);
+        }
+        leases.sort_by_key(|(at, ..)| *at);
+        for (_, node, token, held) in leases {
+            let (hash, mut shard) = self.nodes.shards.of(&node);
+            // As a mark, so that it is forgotten if the node has no record.
+            shard.spending(now, hash, &node).leases.put_back(token, held);
+        }
+        Ok(())
+    }
+}
+
+fn read_lease(entry: &Entry) -> Option<(Moment, NodeId, LeaseToken, Held)> {
+    let mut words = std::str::from_utf8(&entry.value).ok()?.split(' ');
+    let (word, at, token) = (words.next()?, words.next()?, words.next()?);
+    let at = Moment::from_millis(at.parse().ok()?);
+    let held = match word {
+        "reserved" => Held::Reserved(at),
+        "running" => Held::Running(at),
+        "spent" => Held::Spent(at),
+        _ => return None,
+    };
+    Some((at, entry.id(0)?, token.parse().ok()?, held))
 }

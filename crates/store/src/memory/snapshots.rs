@@ -10,6 +10,7 @@ use super::MemoryStore;
 use super::expiring::Map;
 use crate::error::{Result, checked_ms};
 use crate::instance::Instance;
+use crate::journal::{Kind, NEVER};
 use crate::leaders::Task;
 use crate::nodes::Fenced;
 use crate::snapshots::{Snapshots, check_part, check_published};
@@ -39,15 +40,21 @@ impl Snapshots for MemoryStore {
 
     async fn publish(&self, task: Task, fence: u64, what: &[u8]) -> Result<Fenced> {
         check_published(what)?;
+        self.change()?;
         let mut leaders = self.tasks.lock();
-        Ok(match leaders.get_mut(&task) {
+        let fenced = match leaders.get_mut(&task) {
             Some(leader) if leader.fence > fence => Fenced::Superseded { epoch: leader.fence },
             Some(leader) if leader.fence == fence => {
                 leader.published = Some(what.to_vec());
+                self.note(|journal| {
+                    journal.note_bytes(Kind::Published, &[task.as_str()], NEVER, what);
+                });
                 Fenced::Done
             }
             _ => Fenced::Unknown,
-        })
+        };
+        drop(leaders);
+        self.kept(fenced)
     }
 
     async fn published(&self, task: Task) -> Result<Option<Vec<u8>>> {

@@ -10,6 +10,7 @@ mod suite;
 mod acl;
 mod faults;
 
+mod file;
 mod memory;
 mod redis;
 mod redis_acl;

@@ -73,15 +73,21 @@ pub(crate) fn run(options: &BenchDispatch) -> Result<(), Failure> {
 async fn measure(options: &BenchDispatch) -> anyhow::Result<Report> {
     let stores: &[&'static str] = match options.only.as_deref() {
         Some("memory") => &["memory"],
+        Some("file") => &["file"],
         Some("redis") => &["redis"],
-        _ => &["memory", "redis"],
+        _ => &["memory", "file", "redis"],
     };
     let steps = stores.len() * options.in_flight.len() + stores.len() * options.fleet.len();
     let progress = Progress::new(steps as u64);
     let mut jobs = Vec::new();
     for store in stores {
         let redis = if *store == "redis" { Some(RedisServer::start().await?) } else { None };
-        let url = redis.as_ref().map_or_else(|| "memory".to_owned(), RedisServer::url);
+        let directory = if *store == "file" { Some(tempfile::tempdir()?) } else { None };
+        let url = match (&redis, &directory) {
+            (Some(redis), _) => redis.url(),
+            (None, Some(directory)) => format!("file:{}", directory.path().display()),
+            (None, None) => "memory".to_owned(),
+        };
         let scheduler = start_scheduler(&url).await?;
         let nodes = connect_nodes(options.nodes, options.slots, &[scheduler.address()]).await?;
         for in_flight in &options.in_flight {

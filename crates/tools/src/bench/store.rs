@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use lingua_lab::RedisServer;
+use lingua_store::Location;
 use lingua_store::redis::Options;
 use lingua_store::redis::ceiling::{self, Ceiling};
 use serde::Serialize;
@@ -53,8 +54,10 @@ async fn measure(options: &BenchStore) -> Result<Vec<Line>, Failure> {
         Some(url) => vec![url.clone()],
         None => {
             let server = RedisServer::start().await?;
-            let urls = vec!["memory".to_owned(), server.url()];
-            private = Some(server);
+            let directory = tempfile::tempdir().context("no directory for the file store")?;
+            let file = format!("file:{}", directory.path().display());
+            let urls = vec!["memory".to_owned(), file, server.url()];
+            private = Some((server, directory));
             urls
         }
     };
@@ -62,15 +65,20 @@ async fn measure(options: &BenchStore) -> Result<Vec<Line>, Failure> {
     let mut lines = Vec::new();
     for url in &urls {
         let store = open_store(url, patient()).await?;
-        let (fleet, ceiling) = match url.as_str() {
-            "memory" => (Fleet::register(store, SHORT_DEADLINE).await?, None),
-            url => {
+        let location = Location::of(url);
+        let (fleet, ceiling) = match location.is_shared() {
+            false => (Fleet::register(store, SHORT_DEADLINE).await?, None),
+            true => {
                 let ceiling = Ceiling::open(url, &patient()).await?;
                 (Fleet::register(store, DEADLINE).await?, Some(ceiling))
             }
         };
         for in_flight in &options.in_flight {
-            let shown = if url == "memory" { "memory" } else { "redis" };
+            let shown = match location {
+                Location::Process => "memory",
+                Location::Directory(_) => "file",
+                Location::Machine | Location::Network { .. } => "redis",
+            };
             progress.now(&format!("{shown}, {in_flight} in flight, {} s", options.seconds));
             lines.push(one(shown, &fleet, ceiling.as_ref(), *in_flight, options.seconds).await?);
             progress.step();

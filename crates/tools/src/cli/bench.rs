@@ -98,8 +98,8 @@ pub struct BenchHostile {
 
 #[derive(Debug, Args)]
 pub struct BenchDispatch {
-    /// Measure only this store [default: memory, and a private redis-server]
-    #[arg(long, value_parser = ["memory", "redis"])]
+    /// Measure only this store [default: memory, a file store in a directory of its own, and a private redis-server]
+    #[arg(long, value_parser = ["memory", "file", "redis"])]
     pub(crate) only: Option<String>,
 
     /// Numbers of jobs in flight, one measurement for each
@@ -133,7 +133,8 @@ pub struct BenchDispatch {
 
 #[derive(Debug, Args)]
 pub struct BenchStore {
-    /// Measure only this store: memory or a Redis URL [default: memory, and a private redis-server]
+    /// Measure only this store: memory, file:DIR or a Redis URL [default: memory, a file store in a directory of its own,
+    /// and a private redis-server]
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
 

@@ -15,7 +15,7 @@ Examples:
   lingua load restarts --nodes 2 --slots 4 --job 200ms --at-once 6 --every 100ms --before 1s --after 3s
 
 Every scheduler is a process with the default configuration on a free port of this machine; `kill-one` starts
-a private redis-server. Speakers are current clients: each says the next sentence when the last one has ended,
+a private redis-server, the `-file` cases keep the store in a directory of their own. Speakers are current clients: each says the next sentence when the last one has ended,
 but not before --every has passed.
 
 Columns: `back` is the time from the fault to the registration of the last node. `session` counts sentences lost
@@ -40,7 +40,7 @@ pub enum LoadPart {
 pub struct Restarts {
     /// Faults to measure, separated by commas
     #[arg(long = "case", value_enum, value_delimiter = ',', value_name = "CASE",
-          default_values_t = [Case::Kill, Case::Drain, Case::KillOne, Case::Lines])]
+          default_values_t = [Case::Kill, Case::Drain, Case::KillFile, Case::DrainFile, Case::KillOne, Case::Lines])]
     pub(crate) cases: Vec<Case>,
 
     /// Node software, separated by commas
@@ -92,6 +92,10 @@ pub(crate) enum Case {
     Kill,
     /// SIGTERM to a single scheduler, and a restart when it has exited
     Drain,
+    /// As kill, with the store kept in a directory (file:DIR)
+    KillFile,
+    /// As drain, with the store kept in a directory (file:DIR)
+    DrainFile,
     /// kill -9 of one of two schedulers over a private redis-server, behind a load balancer
     KillOne,
     /// Cut all node connections once
@@ -104,6 +108,8 @@ impl Case {
         match self {
             Case::Kill => "kill -9, restart",
             Case::Drain => "SIGTERM, restart",
+            Case::KillFile => "kill -9, file",
+            Case::DrainFile => "SIGTERM, file",
             Case::KillOne => "kill -9 of 1 of 2",
             Case::Lines => "node lines cut",
         }

@@ -32,6 +32,8 @@ use tokio::task::JoinHandle;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum On {
     Memory,
+    /// The embedded store, kept in a directory.
+    File,
     Redis,
     /// Nodes on one instance, everybody else on another, over one embedded store.
     FarMemory,
@@ -53,6 +55,8 @@ pub struct TestApp {
     pub address: SocketAddr,
     pub redis: Option<RedisServer>,
     cluster: Option<Lent>,
+    /// Of a store that is kept in one.
+    directory: Option<tempfile::TempDir>,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<()>>,
     finished: bool,
@@ -111,6 +115,7 @@ impl TestApp {
         let (store, servers) = open(on).await;
         let mut app = TestApp::over(store.clone(), "test-1", settings.clone()).await;
         (app.redis, app.cluster) = (servers.redis, servers.cluster);
+        app.directory = servers.directory;
         if on.is_far() {
             let far = Box::pin(TestApp::over(store, "far-1", settings)).await;
             let met = || app.engine.peers().len() == 1 && far.engine.peers().len() == 1;
@@ -143,6 +148,7 @@ impl TestApp {
             address,
             redis: None,
             cluster: None,
+            directory: None,
             stop,
             serving,
             finished: false,
@@ -307,6 +313,7 @@ fn show_logs() {
 pub struct Servers {
     redis: Option<RedisServer>,
     cluster: Option<Lent>,
+    directory: Option<tempfile::TempDir>,
 }
 
 impl Servers {
@@ -326,15 +333,20 @@ fn patient() -> redis::Options {
 pub async fn open(on: On) -> (Backend, Servers) {
     match on {
         On::Memory | On::FarMemory => (MemoryStore::open(Clock::system()), Servers::default()),
+        On::File => {
+            let directory = tempfile::tempdir().unwrap();
+            let store = MemoryStore::open_in(directory.path(), Clock::system()).unwrap();
+            (store, Servers { directory: Some(directory), ..Servers::default() })
+        }
         On::Redis | On::FarRedis => {
             let server = RedisServer::start().await.unwrap();
             let store = redis::open(&server.url(), patient()).await.unwrap();
-            (store, Servers { redis: Some(server), cluster: None })
+            (store, Servers { redis: Some(server), ..Servers::default() })
         }
         On::FarCluster => {
             let cluster = Lent::take().await;
             let store = redis::open(&cluster.url(), patient()).await.unwrap();
-            (store, Servers { redis: None, cluster: Some(cluster) })
+            (store, Servers { cluster: Some(cluster), ..Servers::default() })
         }
     }
 }

@@ -49,6 +49,15 @@ impl Lingua {
         Self::launch(shell)
     }
 
+    /// The same, with no room for what makes a file larger than a few KiB, until that limit is lifted.
+    pub fn start_with_little_room(args: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        let script = "trap '' XFSZ; ulimit -S -f 16 && exec \"$0\" \"$@\"";
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_lingua")]).args(args);
+        shell.env_remove("LINGUA_STORE").env_remove("LINGUA_LISTEN");
+        Self::launch(shell)
+    }
+
     fn launch(mut command: Command) -> Self {
         Self::of(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
     }

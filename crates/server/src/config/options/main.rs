@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use lingua_core::InstanceId;
+use lingua_store::Location;
 use lingua_store::open::MEMORY;
 
 use super::{Profile, section};
@@ -21,7 +22,7 @@ section! {
         /// A separate address for administrators and Prometheus. If set, /api, /metrics and the dashboard are served
         /// there and nowhere else.
         admin_listen: Option<SocketAddr> = None;
-        /// The store: memory, redis://host:port/db, rediss://…, redis+sentinel://h1:p1,h2:p2/primary-name or
+        /// The store: memory, file:DIR (memory that is kept in a directory), redis://host:port/db, rediss://…, redis+sentinel://h1:p1,h2:p2/primary-name or
         /// redis+cluster://h1:p1,h2:p2. Use store_file for a URL with a password.
         store: Concealed = Concealed::new(MEMORY);
         /// A file whose first line is the URL of the store, for URLs with a password.
@@ -52,6 +53,6 @@ section! {
 impl Main {
     /// Whether other instances may share the store.
     pub(crate) fn is_shared(&self) -> bool {
-        self.store_file.is_some() || self.store.reveal() != MEMORY
+        self.store_file.is_some() || Location::of(self.store.reveal()).is_shared()
     }
 }

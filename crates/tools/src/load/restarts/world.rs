@@ -8,6 +8,7 @@ use lingua_lab::{
     Balancer, Behaviour, FaultProxy, Fleet, Launch, NodeOptions, RedisServer, SchedulerProcess,
 };
 use serde_json::json;
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, sleep};
 
@@ -29,7 +30,10 @@ pub(super) struct World {
     wire: Option<FaultProxy>,
     balancer: Option<Balancer>,
     schedulers: Vec<SchedulerProcess>,
+    /// The URL of their store.
+    store: String,
     _redis: Option<RedisServer>,
+    _directory: Option<TempDir>,
     /// Where speakers connect.
     front: SocketAddr,
     /// How many nodes are on the scheduler that is killed.
@@ -42,7 +46,15 @@ impl World {
             Case::KillOne => (2, Some(RedisServer::start().await?)),
             _ => (1, None),
         };
-        let store = redis.as_ref().map_or_else(|| "memory".to_owned(), RedisServer::url);
+        let directory = match case {
+            Case::KillFile | Case::DrainFile => Some(tempfile::tempdir()?),
+            _ => None,
+        };
+        let store = match (&redis, &directory) {
+            (Some(redis), _) => redis.url(),
+            (None, Some(directory)) => format!("file:{}", directory.path().display()),
+            (None, None) => "memory".to_owned(),
+        };
         let mut schedulers = Vec::new();
         for _ in 0..count {
             schedulers.push(serve("127.0.0.1:0", &store).await?);
@@ -65,7 +77,17 @@ impl World {
         let fleet = Fleet::start(nodes).await?;
         let on_first = balancer.as_ref().and_then(|one| one.connections().first().copied());
         let on_first = on_first.unwrap_or(options.nodes as usize) as u64;
-        Ok(World { fleet, wire, balancer, schedulers, _redis: redis, front, on_first })
+        Ok(World {
+            fleet,
+            wire,
+            balancer,
+            schedulers,
+            store,
+            _redis: redis,
+            _directory: directory,
+            front,
+            on_first,
+        })
     }
 
     pub fn session_url(&self) -> String {
@@ -76,11 +98,11 @@ impl World {
     pub async fn hurt(&mut self, case: Case) -> anyhow::Result<()> {
         let before = self.fleet.stats().connections;
         match case {
-            Case::Kill => {
+            Case::Kill | Case::KillFile => {
                 self.schedulers[0].process.kill().await;
                 self.restart().await?;
             }
-            Case::Drain => {
+            Case::Drain | Case::DrainFile => {
                 let ended = self.schedulers[0].end(DRAIN_LIMIT).await?;
                 if !ended.success() {
                     bail!("the scheduler drained and ended {ended}");
@@ -96,7 +118,7 @@ impl World {
     /// On the same address, as a supervisor does.
     async fn restart(&mut self) -> anyhow::Result<()> {
         let address = self.schedulers[0].address().to_string();
-        self.schedulers[0] = serve(&address, "memory").await?;
+        self.schedulers[0] = serve(&address, &self.store).await?;
         Ok(())
     }
 
@@ -119,7 +141,7 @@ impl World {
 
     /// Ends all of it; nothing of it is kept.
     pub async fn end(self) {
-        let World { fleet, wire, balancer, mut schedulers, _redis, .. } = self;
+        let World { fleet, wire, balancer, mut schedulers, _redis, _directory, .. } = self;
         fleet.close().await;
         drop((wire, balancer));
         for scheduler in &mut schedulers {
