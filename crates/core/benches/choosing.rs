@@ -172,6 +172,7 @@ fn need(src: &str, tgt: &str) -> Need {
     Need {
         route: Route::Directed(Lang::new(src).unwrap(), Lang::new(tgt).unwrap()),
         speech: false,
+        typed: false,
         services: Vec::new(),
         models: Vec::new(),
         tenant: TenantId::new("t").unwrap(),

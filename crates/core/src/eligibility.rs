@@ -66,6 +66,8 @@ pub struct Need {
     pub route: Route,
     /// The answer must be spoken.
     pub speech: bool,
+    /// What is to be translated is a text: nothing has to be recognised.
+    pub typed: bool,
     /// Services beyond recognition, repair, translation and speech; must be listed and ready.
     pub services: Vec<ServiceKind>,
     /// Models the job names.
@@ -77,10 +79,32 @@ pub struct Need {
 }
 
 impl Need {
+    /// Whether what goes in is text, and what comes out speech.
+    pub fn form(&self) -> Form {
+        Form { speech: self.speech, typed: self.typed }
+    }
+
     /// A direction and nothing beyond it.
     pub fn of(route: Route, speech: bool, tenant: TenantId) -> Self {
-        Need { route, speech, services: Vec::new(), models: Vec::new(), tenant, named: false }
+        Need {
+            route,
+            speech,
+            typed: false,
+            services: Vec::new(),
+            models: Vec::new(),
+            tenant,
+            named: false,
+        }
     }
+}
+
+/// Whether what goes in is text, and what comes out speech.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Form {
+    /// The answer must be spoken.
+    pub speech: bool,
+    /// What is to be translated is a text.
+    pub typed: bool,
 }
 
 /// What a node is at the moment, apart from its abilities.
@@ -131,6 +155,8 @@ macro_rules! reasons {
 reasons! {
     /// It does not recognise the source language.
     Asr = "asr",
+    /// It takes speech, and the job has a text.
+    Text = "text",
     /// It does not repair the source language.
     Semantic = "semantic",
     /// It does not translate this direction.
@@ -192,7 +218,8 @@ pub fn why_not(node: &NodeProfile, standing: &Standing, need: &Need) -> WhyNots 
     let mut why = WhyNots::default();
     for (src, tgt) in need.route.directions() {
         let translates = src == tgt || node.service_ready(ServiceKind::NMT);
-        why.add_if(!(node.asr.serves(&src) && node.service_ready(ServiceKind::ASR)), WhyNot::Asr);
+        let hears = node.asr.serves(&src) && node.service_ready(ServiceKind::ASR);
+        why.add_if(!(need.typed || hears), WhyNot::Asr);
         why.add_if(
             !(node.semantic.serves(&src) && node.service_ready(ServiceKind::SEMANTIC)),
             WhyNot::Semantic,
@@ -201,6 +228,7 @@ pub fn why_not(node: &NodeProfile, standing: &Standing, need: &Need) -> WhyNots 
         let speaks = node.tts.serves(&tgt) && node.service_ready(ServiceKind::TTS);
         why.add_if(need.speech && !speaks, WhyNot::Tts);
     }
+    why.add_if(need.typed && !node.takes_text(), WhyNot::Text);
     let has = |kind: &ServiceKind| node.services.get(kind) == Some(&true);
     why.add_if(!need.services.iter().all(has), WhyNot::Service);
     why.add_if(need.models.iter().any(|m| standing.missing_models.contains(m)), WhyNot::Model);
@@ -216,7 +244,7 @@ pub fn why_not(node: &NodeProfile, standing: &Standing, need: &Need) -> WhyNots 
 mod tests {
     use super::*;
     use crate::lang::LangSet;
-    use crate::node::{Declaration, NmtPairs};
+    use crate::node::{Declaration, NmtPairs, TAKES_TEXT};
 
     fn lang(tag: &str) -> Lang {
         Lang::new(tag).unwrap()
@@ -236,14 +264,8 @@ mod tests {
     }
 
     fn need(src: &str, tgt: &str) -> Need {
-        Need {
-            route: Route::Directed(lang(src), lang(tgt)),
-            speech: true,
-            services: Vec::new(),
-            models: Vec::new(),
-            tenant: TenantId::new("t").unwrap(),
-            named: false,
-        }
+        let route = Route::Directed(lang(src), lang(tgt));
+        Need::of(route, true, TenantId::new("t").unwrap())
     }
 
     fn reasons(declared: Declaration, standing: Standing, need: &Need) -> Vec<WhyNot> {
@@ -349,6 +371,28 @@ mod tests {
             models: vec![ModelId::new("m.1").unwrap()],
             ..need("fr", "de")
         };
-        assert_eq!(reasons(d, standing, &need), WhyNot::ALL);
+        // A text needs no recognition, so one of the two is never there.
+        let speech: Vec<WhyNot> =
+            WhyNot::ALL.iter().copied().filter(|why| *why != WhyNot::Text).collect();
+        assert_eq!(reasons(d.clone(), standing.clone(), &need), speech);
+        let text: Vec<WhyNot> =
+            WhyNot::ALL.iter().copied().filter(|why| *why != WhyNot::Asr).collect();
+        assert_eq!(reasons(d, standing, &Need { typed: true, ..need }), text);
+    }
+
+    #[test]
+    fn a_text_needs_no_recogniser_and_a_node_that_takes_text() {
+        let deaf = Declaration { asr: Some(LangSet::default()), ..declared() };
+        let node = NodeProfile::from_declaration(deaf).unwrap();
+        let takes = NodeProfile { agent: TAKES_TEXT, ..node.clone() };
+        let (spoken, typed) = (need("en", "zh"), Need { typed: true, ..need("en", "zh") });
+        let why = |node: &NodeProfile, need: &Need| {
+            why_not(node, &Standing::READY, need).iter().collect::<Vec<_>>()
+        };
+        assert_eq!(why(&takes, &typed), []);
+        assert_eq!(why(&node, &typed), [WhyNot::Text]);
+        assert_eq!(why(&takes, &spoken), [WhyNot::Asr]);
+        let unrepaired = Need { typed: true, ..need("de", "zh") };
+        assert_eq!(why(&takes, &unrepaired), [WhyNot::Semantic, WhyNot::Nmt]);
     }
 }

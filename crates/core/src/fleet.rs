@@ -43,7 +43,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::chance::Chance;
-use crate::eligibility::{Need, Route, Standing};
+use crate::eligibility::{Form, Need, Route, Standing};
 use crate::ids::{NodeId, Region};
 use crate::lang::Lang;
 use crate::slots::Usage;
@@ -213,7 +213,7 @@ impl Fleet {
 
     /// A random member of the pool, each with the same probability, full or not.
     pub fn pick(&mut self, route: Route, speech: bool, chance: u64) -> Option<Node<'_>> {
-        let (at, _) = self.pool_of(route, speech)?;
+        let (at, _) = self.pool_of(route, Form { speech, typed: false })?;
         let mut chance = Chance::new(chance);
         loop {
             if let Some(ix) = self.draw(at, Subset::All, &mut chance)?.members().first().copied() {
@@ -225,7 +225,12 @@ impl Fleet {
     /// The members of the pool for such jobs: every node that serves the pair and takes jobs, and sometimes
     /// more (see [`Fleet::key`]). Nodes that take only jobs that name them are in no pool.
     pub fn members(&mut self, route: Route, speech: bool) -> impl Iterator<Item = Node<'_>> {
-        let at = self.pool_of(route, speech);
+        self.members_for(route, Form { speech, typed: false })
+    }
+
+    /// The same for jobs of this form.
+    pub fn members_for(&mut self, route: Route, form: Form) -> impl Iterator<Item = Node<'_>> {
+        let at = self.pool_of(route, form);
         let classes = at.into_iter().flat_map(|(at, _)| self.pools.get(at).classes(&self.classes));
         classes.flat_map(|class| self.classes.members(class)).map(|ix| self.node(*ix))
     }
@@ -246,7 +251,7 @@ impl Fleet {
     /// number of pools follows from what nodes list and not from what clients ask for, and a language that
     /// no node lists costs no scan.
     pub fn key(&self, route: Route, speech: bool) -> Option<PoolKey> {
-        self.tags.key(route, speech).map(|(key, _)| key)
+        self.tags.key(route, Form { speech, typed: false }).map(|(key, _)| key)
     }
 
     /// Counts the nodes that may take the job, and for each reason those that may not. O(nodes).
@@ -268,8 +273,9 @@ impl Fleet {
         self.scans += 1;
         let (tags, bits) = (&self.tags, self.classes.bits());
         // By the tags that nodes list, as in the keys of pools.
+        let form = Form { speech: true, typed: need.typed };
         let mut wanted = |(src, tgt): (Lang, Lang)| {
-            Signature::wanted(&tags.pool_tag(&src), &tags.pool_tag(&tgt), true, bits)
+            Signature::wanted(&tags.pool_tag(&src), &tags.pool_tag(&tgt), form, bits)
         };
         let wanted: Vec<Signature> = need.route.directions().map(&mut wanted).collect();
         let signature =
@@ -372,8 +378,8 @@ impl Fleet {
 
     /// The pool for such jobs, built if this is the first question for it, and whether every member is
     /// certain to serve the pair.
-    pub(crate) fn pool_of(&mut self, route: Route, speech: bool) -> Option<(PoolIx, bool)> {
-        let (key, exact) = self.tags.key(route, speech)?;
+    pub(crate) fn pool_of(&mut self, route: Route, form: Form) -> Option<(PoolIx, bool)> {
+        let (key, exact) = self.tags.key(route, form)?;
         if let Some(at) = self.pools.find(&key) {
             return Some((at, exact));
         }

@@ -252,6 +252,9 @@ pub struct NodeProfile {
     pub cost_micros: u32,
 }
 
+/// The bit of [`NodeProfile::agent`] of an agent that takes a text in place of speech.
+pub const TAKES_TEXT: u8 = 1 << 3;
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -320,6 +323,11 @@ impl NodeProfile {
     /// languages decide.
     pub(crate) fn service_ready(&self, kind: &str) -> bool {
         self.agent == 0 || !self.is_listed_down(kind)
+    }
+
+    /// Whether its agent takes a text in place of speech.
+    pub fn takes_text(&self) -> bool {
+        self.agent & TAKES_TEXT != 0
     }
 
     /// Whether the node lists the service as not ready.

@@ -106,7 +106,7 @@ pub(crate) fn serves_now(fleet: &FleetView) -> impl Fn(Route, bool) -> bool {
 /// A job of this direction that asks for nothing beside it.
 pub(crate) fn plain_need(route: Route, speech: bool) -> Need {
     let tenant: TenantId = "default".parse().expect("a fixed id");
-    Need { route, speech, services: Vec::new(), models: Vec::new(), tenant, named: false }
+    Need::of(route, speech, tenant)
 }
 
 /// Nodes with the same abilities together: a large fleet has few kinds.

@@ -3,8 +3,9 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use lingua_core::Lang;
-use lingua_core::eligibility::Route;
+use lingua_core::eligibility::{Form, Route};
 use lingua_core::outcome::Code;
 use serde_json::value::RawValue;
 
@@ -22,6 +23,9 @@ pub const MAX_PASSING_BYTES: usize = 64 * 1024;
 
 /// Characters of a trace id, a dialect.
 pub const MAX_WORD_CHARS: usize = 128;
+
+/// Characters of a text that is to be translated in place of speech.
+pub const MAX_TEXT_CHARS: usize = 4_096;
 
 /// Indices are counted up by one; beyond this they are no longer exact in every client.
 pub const MAX_INDEX: u64 = (1 << 53) - 1;
@@ -174,11 +178,21 @@ pub fn audio_format(word: Option<&str>) -> Result<&'static str, Refusal> {
     known.ok_or_else(|| wrong("audio_format", "is opus, pcm16 or wav"))
 }
 
+/// A text that is to be translated in place of speech.
+pub fn typed(field: &str, text: String) -> Result<Bytes, Refusal> {
+    check_text(field, &text, MAX_TEXT_CHARS)?;
+    if text.trim().is_empty() {
+        return Err(wrong(field, "is empty"));
+    }
+    Ok(text.into())
+}
+
 /// Every step that the job needs.
-pub fn whole_pipeline(route: Route, speech: bool) -> Json {
+pub fn whole_pipeline(route: Route, form: Form) -> Json {
     let translate = route.directions().any(|(src, tgt)| src != tgt);
+    let (hear, speak) = (!form.typed, form.speech);
     let text = format!(
-        r#"{{"use_asr":true,"use_nmt":{translate},"use_tts":{speech},"use_semantic":true,"use_tone":false}}"#
+        r#"{{"use_asr":{hear},"use_nmt":{translate},"use_tts":{speak},"use_semantic":true,"use_tone":false}}"#
     );
     RawValue::from_string(text).expect("written as JSON").into()
 }

@@ -19,9 +19,12 @@ pub struct JobInput {
     pub options: JobOptions,
     /// The utterance's number within its session.
     pub utterance_index: u64,
-    /// The speech. It goes to other instances by a way of its own.
+    /// The speech, or the text in its place. It goes to other instances by a way of its own.
     #[serde(skip)]
     pub audio: Bytes,
+    /// What is to be translated is a text; unknown to instances from before there were any.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub typed: bool,
     /// `opus`, `pcm16`, …
     pub audio_format: String,
     /// In Hz.
@@ -69,6 +72,11 @@ impl<'de> Deserialize<'de> for JobInput {
 }
 
 impl JobInput {
+    /// The text to be translated, if it is one and no speech.
+    pub fn text(&self) -> Option<&str> {
+        self.typed.then(|| std::str::from_utf8(&self.audio).unwrap_or_default())
+    }
+
     /// The same without speech: the node has no voice for it.
     pub fn without_voice(&self) -> Self {
         let steps = self.options.pipeline.as_ref().map(|steps| serde_json::from_str(steps.get()));

@@ -64,6 +64,8 @@ impl Explanation {
 pub enum Ability {
     /// Recognise a language.
     Asr(Lang),
+    /// Take a text in place of speech.
+    Text,
     /// Repair what was recognised in it.
     Semantic(Lang),
     /// Translate from one into another.
@@ -77,7 +79,7 @@ pub enum Ability {
 }
 
 impl Ability {
-    /// The service that it takes; empty for a model.
+    /// The service that it takes; empty for what takes none.
     pub(super) fn service(&self) -> &str {
         match self {
             Ability::Asr(_) => ServiceKind::ASR,
@@ -85,7 +87,7 @@ impl Ability {
             Ability::Nmt(..) => ServiceKind::NMT,
             Ability::Tts(_) => ServiceKind::TTS,
             Ability::Service(kind) => kind.as_str(),
-            Ability::Model(_) => "",
+            Ability::Text | Ability::Model(_) => "",
         }
     }
 }
@@ -94,6 +96,7 @@ impl fmt::Display for Ability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ability::Asr(lang) => write!(f, "asr({lang})"),
+            Ability::Text => f.write_str("text input"),
             Ability::Semantic(lang) => write!(f, "semantic({lang})"),
             Ability::Nmt(src, tgt) => write!(f, "nmt({src}->{tgt})"),
             Ability::Tts(lang) => write!(f, "tts({lang})"),
@@ -284,10 +287,10 @@ fn probes(need: &Need, wanted: &[Signature]) -> Vec<Probe> {
     let blank = |route: Route| Need { route, services: vec![], models: vec![], ..need.clone() };
     let mut probes = Vec::new();
     for ((src, tgt), wanted) in need.route.directions().zip(wanted) {
-        let mut abilities = vec![
-            (WhyNot::Asr, Ability::Asr(src), false),
-            (WhyNot::Semantic, Ability::Semantic(src), false),
-        ];
+        let mut abilities = vec![(WhyNot::Semantic, Ability::Semantic(src), false)];
+        if !need.typed {
+            abilities.insert(0, (WhyNot::Asr, Ability::Asr(src), false));
+        }
         if src != tgt {
             abilities.push((WhyNot::Nmt, Ability::Nmt(src, tgt), false));
         }
@@ -299,6 +302,10 @@ fn probes(need: &Need, wanted: &[Signature]) -> Vec<Probe> {
     }
     // Of these a signature says nothing.
     let wanted = Signature::default();
+    if need.typed {
+        let abilities = vec![(WhyNot::Text, Ability::Text, false)];
+        probes.push(Probe { need: blank(need.route), abilities, wanted });
+    }
     for kind in &need.services {
         let abilities = vec![(WhyNot::Service, Ability::Service(kind.clone()), false)];
         let need = Need { services: vec![kind.clone()], ..blank(need.route) };

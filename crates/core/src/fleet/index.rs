@@ -4,7 +4,7 @@ use super::SafeMap;
 use super::block_list::{BlockList, Entry, Location};
 use super::capability_class::{CapabilityClasses, ClassIx, Subset, Unlisted};
 use super::signature::{Signature, SignatureFilter};
-use crate::eligibility::{Need, Route, Standing, WhyNot, why_not};
+use crate::eligibility::{Form, Need, Route, Standing, WhyNot, why_not};
 use crate::ids::TenantId;
 use crate::limits::MAX_POOLS;
 use crate::node::NodeProfile;
@@ -16,6 +16,14 @@ pub struct PoolKey {
     pub route: Route,
     /// The answer must be spoken.
     pub speech: bool,
+    /// What is to be translated is a text.
+    pub typed: bool,
+}
+
+impl PoolKey {
+    fn form(&self) -> Form {
+        Form { speech: self.speech, typed: self.typed }
+    }
 }
 
 /// How much is kept ready.
@@ -68,12 +76,13 @@ impl Pool {
         let probe = Need {
             route: key.route,
             speech: key.speech,
+            typed: key.typed,
             services: Vec::new(),
             models: Vec::new(),
             tenant: TenantId::new("-").expect("a dash is an id"),
             named: true,
         };
-        let filter = SignatureFilter::new(&key.route, key.speech, classes.bits());
+        let filter = SignatureFilter::new(&key.route, key.form(), classes.bits());
         let lists = [BlockList::default(), BlockList::default()];
         let mut pool = Pool { key, probe, filter, serial: 0, lists, dead: 0, last_used: 0 };
         let mut checks = CHECKED_AT_ONCE;

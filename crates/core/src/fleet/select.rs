@@ -205,7 +205,7 @@ impl Selector {
     }
 
     fn pool(&mut self, fleet: &mut Fleet) -> Option<PoolIx> {
-        let (at, exact) = fleet.pool_of(self.need.route, self.need.speech)?;
+        let (at, exact) = fleet.pool_of(self.need.route, self.need.form())?;
         self.plain = exact && self.need.services.is_empty() && self.need.models.is_empty();
         Some(at)
     }

@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 
 use super::SafeMap;
-use crate::eligibility::{Route, WhyNot};
+use crate::eligibility::{Form, Route, WhyNot};
 use crate::lang::{Lang, LangSet};
 use crate::node::{NmtPairs, NodeProfile, ServiceKind};
 
@@ -42,17 +42,17 @@ impl Signature {
     }
 
     /// What is wanted of a node that serves a direction.
-    pub fn wanted(src: &Lang, tgt: &Lang, speech: bool, bits: &mut TagBits) -> Self {
+    pub fn wanted(src: &Lang, tgt: &Lang, form: Form, bits: &mut TagBits) -> Self {
         let (from, into) = (bits.that_serve(src), bits.that_serve(tgt));
         let set = |numbers: &[u8]| numbers.iter().fold(0, |set, n| set | 1u64 << n);
         let pairs = from.iter().flat_map(|from| into.iter().map(|into| pair_number(*from, *into)));
         let translated = src != tgt;
         Signature {
-            asr: set(&from),
+            asr: if form.typed { 0 } else { set(&from) },
             semantic: set(&from),
             into: if translated { set(&into) } else { 0 },
             pairs: if translated { set(&pairs.collect::<Vec<_>>()) } else { 0 },
-            tts: if speech { set(&into) } else { 0 },
+            tts: if form.speech { set(&into) } else { 0 },
         }
     }
 
@@ -88,8 +88,8 @@ pub(super) struct SignatureFilter {
 }
 
 impl SignatureFilter {
-    pub fn new(route: &Route, speech: bool, bits: &mut TagBits) -> Self {
-        let mut wanted = route.directions().map(|(a, b)| Signature::wanted(&a, &b, speech, bits));
+    pub fn new(route: &Route, form: Form, bits: &mut TagBits) -> Self {
+        let mut wanted = route.directions().map(|(a, b)| Signature::wanted(&a, &b, form, bits));
         let first = wanted.next().expect("a route has a direction");
         SignatureFilter { first, second: wanted.next() }
     }

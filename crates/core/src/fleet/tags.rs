@@ -1,7 +1,7 @@
 //! Which language tags the nodes list, and so which language pairs need pools of their own.
 
 use super::{Ability, PoolKey, SafeMap};
-use crate::eligibility::{Need, Route};
+use crate::eligibility::{Form, Need, Route};
 use crate::lang::Lang;
 use crate::node::{NmtPairs, NodeProfile};
 
@@ -58,7 +58,8 @@ impl LanguageTags {
     /// See [`super::Fleet::key`]. Also says whether every member of that pool has all that the pair
     /// asks for. It is not so for two tags that fall into one: they make a pair that needs no
     /// translation, whose pool holds all that serve the two and maybe more.
-    pub fn key(&self, route: Route, speech: bool) -> Option<(PoolKey, bool)> {
+    pub fn key(&self, route: Route, form: Form) -> Option<(PoolKey, bool)> {
+        let Form { speech, typed } = form;
         let (route, exact) = match route {
             Route::Either(a, b) if a != b => {
                 let (a, b) = (self.most_specific(&a)?, self.most_specific(&b)?);
@@ -78,7 +79,7 @@ impl LanguageTags {
                 }
             }
         };
-        Some((PoolKey { route, speech }, exact))
+        Some((PoolKey { route, speech, typed }, exact))
     }
 
     /// What no node can do for a job because none lists one of its languages. Looks at no node. `None` if every

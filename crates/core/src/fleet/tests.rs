@@ -22,10 +22,14 @@ pub(crate) fn pair(src: &str, tgt: &str) -> Route {
     Route::Directed(lang(src), lang(tgt))
 }
 
+/// Speech in, text out.
+pub(crate) const SPOKEN: Form = Form { speech: false, typed: false };
+
 pub(crate) fn need(src: &str, tgt: &str) -> Need {
     Need {
         route: pair(src, tgt),
         speech: false,
+        typed: false,
         services: Vec::new(),
         models: Vec::new(),
         tenant: TenantId::new("t").unwrap(),
@@ -235,7 +239,7 @@ fn pools_are_bounded_and_the_longest_unused_makes_room() {
         }
     }
     let kept: Vec<PoolKey> = fleet.pools().map(|(key, _)| *key).collect();
-    assert!(kept.contains(&PoolKey { route: pair(tags[0], tags[1]), speech: false }));
+    assert!(kept.contains(&PoolKey { route: pair(tags[0], tags[1]), speech: false, typed: false }));
     assert_sound(&fleet);
 }
 

@@ -9,12 +9,12 @@ pub struct Supports {
     pub cancel: bool,
     /// It takes audio as a binary frame.
     pub binary_audio: bool,
-    /// It fetches audio by reference.
-    pub audio_ref: bool,
+    /// It takes a text in place of speech.
+    pub text: bool,
     /// It sends the lease's name along.
     pub tokens: bool,
-    /// It sends progress.
-    pub progress: bool,
+    /// It listed a word that says nothing to us, so it is none of the oldest.
+    pub other: bool,
     /// It repeats a result until it is told that it arrived.
     pub result_ack: bool,
     /// It speaks by HTTP calls of its own, one for each word, and so takes longer to ack.
@@ -28,9 +28,9 @@ impl Supports {
             self.ack,
             self.cancel,
             self.binary_audio,
-            self.audio_ref,
+            self.text,
             self.tokens,
-            self.progress,
+            self.other,
             self.result_ack,
             self.calls,
         ];
@@ -44,9 +44,9 @@ impl Supports {
             ack: set(0),
             cancel: set(1),
             binary_audio: set(2),
-            audio_ref: set(3),
+            text: set(3),
             tokens: set(4),
-            progress: set(5),
+            other: set(5),
             result_ack: set(6),
             calls: set(7),
         }
@@ -55,5 +55,21 @@ impl Supports {
     /// Whether it listed anything at all; an older agent lists nothing.
     pub fn any(self) -> bool {
         self != Supports::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::TAKES_TEXT;
+
+    #[test]
+    fn bits_say_what_an_agent_understands() {
+        let text = Supports { text: true, ..Supports::default() };
+        assert_eq!(text.bits(), TAKES_TEXT);
+        for bits in 0..=u8::MAX {
+            assert_eq!(Supports::from_bits(bits).bits(), bits);
+        }
+        assert!(Supports { other: true, ..Supports::default() }.any());
     }
 }

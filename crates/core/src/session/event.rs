@@ -38,15 +38,16 @@ pub enum Event<R> {
         /// The utterance ends with it.
         is_final: bool,
     },
-    /// One utterance as a whole, with its own direction.
+    /// One utterance as a whole, with its own direction: speech, or a text in its place.
     WholeUtterance {
-        /// The client's own number of it, which must rise.
-        client_index: u64,
+        /// The client's own number of it, which must rise; without one it is numbered like speech in
+        /// pieces, and [`Effect::Finalized`] says how.
+        client_index: Option<u64>,
         /// Into which languages.
         routes: Routes,
-        /// The speech.
+        /// The speech, or the text.
         audio: Bytes,
-        /// How much speech it is.
+        /// How much speech it is; nothing of a text.
         duration: Duration,
         /// The speaker ended it, rather than a pause.
         manual_cut: bool,
@@ -131,7 +132,7 @@ pub enum Event<R> {
 pub enum Effect<R> {
     /// Make one job for each route of this utterance.
     Dispatch(Arc<Utterance>),
-    /// The answer to [`Event::Finalize`].
+    /// The answer to [`Event::Finalize`], and to a whole utterance without a number.
     Finalized {
         /// The utterance made, or none since nothing was in the buffer.
         index: Option<u64>,
@@ -145,8 +146,8 @@ pub enum Effect<R> {
     },
     /// A whole utterance was not taken.
     UtteranceRefused {
-        /// The client's number.
-        client_index: u64,
+        /// The client's number, if it gave one.
+        client_index: Option<u64>,
         /// Why it was dropped.
         reason: DropReason,
     },

@@ -28,7 +28,7 @@ pub(super) struct Chunk {
 
 /// A whole utterance as it came.
 pub(super) struct Whole {
-    pub client_index: u64,
+    pub client_index: Option<u64>,
     pub routes: Routes,
     pub audio: Bytes,
     pub duration: Duration,
@@ -200,7 +200,9 @@ impl<R: Clone> Session<R> {
 
     pub(super) fn on_whole(&mut self, whole: Whole, out: &mut Effects<R>) {
         let client_index = whole.client_index;
-        if let Some(index) = self.index_of(client_index) {
+        if let Some(client_index) = client_index
+            && let Some(index) = self.index_of(client_index)
+        {
             out.push(Effect::RepeatedUtterance { client_index, index });
             return;
         }
@@ -219,10 +221,13 @@ impl<R: Clone> Session<R> {
         let cut = Cut {
             speech: SpeechLog::whole(whole.audio, whole.duration, reason),
             before: None,
-            client_index: Some(client_index),
+            client_index,
             routes: whole.routes,
         };
         let index = self.open_utterance(cut, turn, out);
+        let Some(client_index) = client_index else {
+            return out.push(Effect::Finalized { index: Some(index) });
+        };
         self.client_indices.push_back((client_index, index));
         if self.client_indices.len() > MAX_CLIENT_INDICES {
             self.client_indices.pop_front();
@@ -235,7 +240,8 @@ impl<R: Clone> Session<R> {
             Phase::Draining => return Err(DropReason::Draining),
             Phase::Closing | Phase::Closed => return Err(DropReason::Closed),
         }
-        if self.client_indices.back().is_some_and(|(last, _)| whole.client_index <= *last) {
+        let rises = |last: u64| whole.client_index.is_none_or(|index| index > last);
+        if self.client_indices.back().is_some_and(|(last, _)| !rises(*last)) {
             return Err(DropReason::IndexNotRising);
         }
         if whole.audio.is_empty() {

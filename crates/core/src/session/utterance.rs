@@ -29,6 +29,11 @@ pub struct Utterance {
 }
 
 impl Utterance {
+    /// It came as a whole, and not in pieces.
+    pub fn is_whole(&self) -> bool {
+        self.speech.seqs().is_none()
+    }
+
     /// Why it ended.
     pub fn cut_reason(&self) -> CutReason {
         self.speech.end().expect("an utterance is made when its speech has ended")

@@ -90,10 +90,12 @@ fn standing() -> impl Strategy<Value = Standing> {
 }
 
 fn need() -> impl Strategy<Value = Need> {
-    (tag(), tag(), any::<bool>(), any::<bool>(), prop::sample::select(&TENANTS[..])).prop_map(
-        |(a, b, both, speech, tenant)| Need {
+    let form = (any::<bool>(), prop::bool::weighted(0.3));
+    (tag(), tag(), any::<bool>(), form, prop::sample::select(&TENANTS[..])).prop_map(
+        |(a, b, both, (speech, typed), tenant)| Need {
             route: if both { Route::Either(a, b) } else { Route::Directed(a, b) },
             speech,
+            typed,
             services: Vec::new(),
             models: Vec::new(),
             tenant: TenantId::new(tenant).unwrap(),
@@ -131,7 +133,7 @@ fn may_take(model: &Model, need: &Need) -> BTreeSet<NodeId> {
 
 fn check_pool(fleet: &mut Fleet, model: &Model, need: &Need) -> Result<(), TestCaseError> {
     let listed: Vec<NodeId> =
-        fleet.members(need.route, need.speech).map(|node| node.id().clone()).collect();
+        fleet.members_for(need.route, need.form()).map(|node| node.id().clone()).collect();
     let members: BTreeSet<NodeId> = listed.iter().cloned().collect();
     prop_assert_eq!(listed.len(), members.len(), "a member twice");
     for tenant in TENANTS {

@@ -29,9 +29,9 @@ const OURS: Supports = Supports {
     ack: true,
     cancel: true,
     binary_audio: false,
-    audio_ref: false,
+    text: false,
     tokens: false,
-    progress: false,
+    other: false,
     result_ack: true,
     calls: false,
 };

@@ -21,7 +21,7 @@ fn route() -> Route {
 fn need() -> Need {
     let tenant = TenantId::new("t").unwrap();
     let (services, models) = (Vec::new(), Vec::new());
-    Need { route: route(), speech: false, services, models, tenant, named: false }
+    Need { route: route(), speech: false, typed: false, services, models, tenant, named: false }
 }
 
 fn entry() -> NodeEntry {

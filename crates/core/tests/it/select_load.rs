@@ -40,6 +40,7 @@ fn need() -> Need {
     Need {
         route: Route::Directed(Lang::new("en").unwrap(), Lang::new("zh").unwrap()),
         speech: false,
+        typed: false,
         services: Vec::new(),
         models: Vec::new(),
         tenant: TenantId::new("t").unwrap(),

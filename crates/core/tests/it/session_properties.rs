@@ -271,6 +271,7 @@ impl Driver {
     fn whole(&mut self, client_index: u64, which: u8, len: usize) {
         let (audio, routes) = (self.speech(len), routes(which));
         let (duration, manual_cut) = (Duration::from_millis(700), client_index.is_multiple_of(2));
+        let client_index = (!client_index.is_multiple_of(5)).then_some(client_index);
         self.feed(Event::WholeUtterance { client_index, routes, audio, duration, manual_cut });
     }
 

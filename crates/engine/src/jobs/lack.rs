@@ -58,7 +58,8 @@ fn no_able_node(dispatcher: &Dispatcher, spec: &JobSpec) -> Refusal {
 fn all_full(dispatcher: &Dispatcher, spec: &JobSpec) -> String {
     let need = &spec.need;
     let mut fleet = dispatcher.shared.fleet.lock();
-    let slots = fleet.members(need.route, need.speech).filter(|node| node.why_not(need).is_empty());
+    let slots =
+        fleet.members_for(need.route, need.form()).filter(|node| node.why_not(need).is_empty());
     let slots = slots.map(|node| (u64::from(node.max()), u64::from(node.profile().max_slots)));
     let (open, declared) = slots.fold((0, 0), |sum, (open, all)| (sum.0 + open, sum.1 + all));
     match open < declared {
@@ -87,7 +88,7 @@ fn retry_after_ms(dispatcher: &Dispatcher, spec: &JobSpec) -> u64 {
     let ahead = dispatcher.queue.length(need.route, need.speech) as u64 + 1;
     let mut fleet = dispatcher.shared.fleet.lock();
     let (mut slots, mut latency, mut nodes) = (0u64, 0u64, 0u64);
-    for node in fleet.members(need.route, need.speech).take(64) {
+    for node in fleet.members_for(need.route, need.form()).take(64) {
         slots += u64::from(node.max());
         latency += u64::from(node.latency_ms().unwrap_or(1_000));
         nodes += 1;

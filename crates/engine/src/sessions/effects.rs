@@ -46,11 +46,11 @@ impl Actor {
             }
             Effect::UtteranceRefused { client_index, reason } => {
                 let refusal = drop_refusal(reason);
-                let details = [
-                    ("utterance_index", Detail::Number(client_index)),
-                    ("reason", Detail::Word(drop_word(reason))),
-                ];
-                self.refuse(&refusal, &details);
+                let reason = ("reason", Detail::Word(drop_word(reason)));
+                match client_index.map(Detail::Number) {
+                    Some(index) => self.refuse(&refusal, &[("utterance_index", index), reason]),
+                    None => self.refuse(&refusal, &[reason]),
+                }
             }
             Effect::AudioDropped { first_seq, last_seq, bytes, reason } => {
                 metrics.audio_dropped(drop_word(reason), bytes);

@@ -111,13 +111,13 @@ impl FromClient {
     }
 }
 
-/// A whole utterance of a client.
+/// A whole utterance of a client: speech, or a text in its place.
 pub struct WholeUtterance {
-    /// The client's number of it.
-    pub client_index: u64,
+    /// The client's number of it, if it gave one.
+    pub client_index: Option<u64>,
     /// How it is to be worked on.
     pub options: Arc<SpeechOptions>,
-    /// The speech.
+    /// The speech, or the text.
     pub audio: Bytes,
     /// How much speech it is.
     pub duration: Duration,

@@ -29,7 +29,7 @@ impl Actor {
         });
         self.handle.count_utterance();
         let (options, trace_id, caller) = match &mut self.whole {
-            Some(whole) if utterance.client_index == Some(whole.client_index) => {
+            Some(whole) if utterance.is_whole() && utterance.client_index == whole.client_index => {
                 (Arc::clone(&whole.options), whole.trace_id.take(), whole.traceparent)
             }
             _ => (Arc::clone(&self.options), None, None),
@@ -133,7 +133,12 @@ impl Actor {
             origin: Origin::Utterance { epoch: utterance.epoch, index: utterance.index },
             job_type: "speech",
             route,
-            features: if options.speech { &["tts"] } else { &[] },
+            features: match (options.speech, options.typed) {
+                (true, false) => &["tts"],
+                (false, false) => &[],
+                (true, true) => &["tts", "text"],
+                (false, true) => &["text"],
+            },
         };
         let reason = utterance.cut_reason();
         let alone = utterance.part_index == 0 && reason.ends_turn();
@@ -141,6 +146,7 @@ impl Actor {
             options: options.of(&route),
             utterance_index: utterance.index,
             audio: utterance.speech.audio(),
+            typed: options.typed,
             audio_format: options.audio_format.to_owned(),
             sample_rate: options.sample_rate,
             trace_id: trace_id.to_owned(),
@@ -156,7 +162,10 @@ impl Actor {
             id: key.job_id(),
             session: session.clone(),
             epoch: Some(utterance.epoch),
-            need: Need::of(route, options.speech, session.tenant().clone()),
+            need: Need {
+                typed: options.typed,
+                ..Need::of(route, options.speech, session.tenant().clone())
+            },
             text_will_do: !options.requires_speech,
             preferred: None,
             strict: false,

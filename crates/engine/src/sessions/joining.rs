@@ -58,7 +58,7 @@ impl Joining {
         let is_short = whole.duration < PIECE && joins(&whole.options);
         let mut complete = Vec::new();
         if let Some(joined) = &mut self.0 {
-            if whole.client_index <= joined.whole.client_index {
+            if whole.client_index.is_some_and(|index| Some(index) <= joined.whole.client_index) {
                 // Said again while it waits: it is in there.
                 return complete;
             }
@@ -110,9 +110,9 @@ impl Joined {
     }
 }
 
-/// Whether pieces in that form are one when they follow each other; a file has a head.
+/// Whether pieces in that form are one when they follow each other; a file has a head, and a text is whole.
 fn joins(options: &SpeechOptions) -> bool {
-    matches!(options.audio_format, "opus" | "pcm16")
+    !options.typed && matches!(options.audio_format, "opus" | "pcm16")
 }
 
 /// Whether pieces are of one utterance.
@@ -174,6 +174,7 @@ mod tests {
         let options = SpeechOptions {
             routes: Routes::one(Route::Directed(en, zh)),
             speech: true,
+            typed: false,
             requires_speech: false,
             job: JobOptions {
                 src_lang: "en".into(),
@@ -185,7 +186,7 @@ mod tests {
             sample_rate: 16_000,
         };
         WholeUtterance {
-            client_index: index,
+            client_index: Some(index),
             options: Arc::new(options),
             audio: vec![index as u8; ms as usize].into(),
             duration: Duration::from_millis(ms),
@@ -197,7 +198,10 @@ mod tests {
 
     /// The number, bytes and kind of end of each.
     fn told(complete: Vec<WholeUtterance>) -> Vec<(u64, usize, bool)> {
-        complete.iter().map(|one| (one.client_index, one.audio.len(), one.manual_cut)).collect()
+        complete
+            .iter()
+            .map(|one| (one.client_index.unwrap(), one.audio.len(), one.manual_cut))
+            .collect()
     }
 
     #[tokio::test]
@@ -229,6 +233,16 @@ mod tests {
         let mut file = whole(7, 200, false);
         Arc::make_mut(&mut file.options).audio_format = "wav";
         assert_eq!(take(file), [(6, 200, false), (7, 200, false)], "a file has a head");
+        assert_eq!(take(whole(8, 200, false)), []);
+        let mut text = whole(9, 0, true);
+        Arc::make_mut(&mut text.options).typed = true;
+        text.audio = Bytes::from_static(b"text");
+        assert_eq!(take(text), [(8, 200, false), (9, 4, true)], "a text is whole");
+        let mut unnumbered = whole(0, 0, true);
+        Arc::make_mut(&mut unnumbered.options).typed = true;
+        unnumbered.client_index = None;
+        assert_eq!(take(whole(10, 200, false)), []);
+        assert_eq!(joining.take(unnumbered, BOUNDS, now).len(), 2, "it needs no number");
     }
 
     #[tokio::test]

@@ -12,6 +12,8 @@ pub struct SpeechOptions {
     pub routes: Routes,
     /// The translation is to be spoken.
     pub speech: bool,
+    /// What is said is a text.
+    pub typed: bool,
     /// Without a voice for the target language there is to be no answer, instead of text alone.
     pub requires_speech: bool,
     /// What the client wants of each job. Of several targets it names the first.

@@ -77,6 +77,7 @@ fn opening() -> Opening {
     let options = SpeechOptions {
         routes: Routes::one(Route::Directed(lang("en"), lang("zh"))),
         speech: true,
+        typed: false,
         requires_speech: false,
         job: JobOptions { src_lang: "en".into(), tgt_lang: "zh".into(), ..JobOptions::default() },
         untranslated: None,

@@ -10,9 +10,9 @@ use super::behaviour::Behaviour;
 use super::existing::ExistingAgent;
 use crate::{Journal, Persistence};
 
-/// Everything a node can say that it supports, except `audio_ref`: it fetches nothing.
-pub const SUPPORTS: [&str; 6] =
-    ["ack", "cancel", "binary_audio", "tokens", "progress", "result_ack"];
+/// Everything a node can say that it supports, and `progress`, which only this one goes by itself.
+pub const SUPPORTS: [&str; 7] =
+    ["ack", "cancel", "binary_audio", "tokens", "progress", "result_ack", "text"];
 
 /// One node. The default is a current agent that translates between English and Chinese with four
 /// jobs at once, answers at once and never fails.

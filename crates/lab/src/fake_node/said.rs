@@ -12,6 +12,8 @@ pub(super) struct Said {
     ms: u64,
     /// It was to find out what is spoken.
     auto: bool,
+    /// What was typed, where nothing was spoken.
+    words: Option<Box<str>>,
 }
 
 impl Said {
@@ -23,7 +25,8 @@ impl Said {
             true => (text(&assign.lang_a), text(&assign.lang_b)),
             false => (text(&assign.src_lang), text(&assign.tgt_lang)),
         };
-        Self { src, tgt, format: text(&assign.audio_format), ms: 0, auto }
+        let words = assign.text.as_ref().map(|text| Box::from(text.0.as_ref()));
+        Self { src, tgt, format: text(&assign.audio_format), ms: 0, auto, words }
     }
 
     /// More speech.
@@ -38,12 +41,18 @@ impl Said {
 
     /// In the language that was spoken; sentences count from 1.
     pub fn heard(&self, index: u64) -> String {
-        self.text(&self.src, index)
+        match &self.words {
+            Some(words) => words.to_string(),
+            None => self.text(&self.src, index),
+        }
     }
 
     /// In the other one.
     pub fn translated(&self, index: u64) -> String {
-        self.text(&self.tgt, index)
+        match &self.words {
+            Some(words) => format!("[{}] {words}", self.tgt),
+            None => self.text(&self.tgt, index),
+        }
     }
 
     fn text(&self, language: &str, index: u64) -> String {

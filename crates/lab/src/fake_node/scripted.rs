@@ -293,7 +293,7 @@ impl ScriptedNode {
         message["type"] == "job_assign"
             && self.options.does("binary_audio")
             && !in_json("audio")
-            && !in_json("audio_ref")
+            && !in_json("text")
     }
 
     /// The next binary frame, which must be the audio of this assign. Messages that come before it

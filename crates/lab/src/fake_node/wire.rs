@@ -58,7 +58,7 @@ pub(super) struct Incoming<'a> {
     #[serde(borrow)]
     pub audio: Option<Text<'a>>,
     #[serde(borrow)]
-    pub audio_ref: Option<&'a RawValue>,
+    pub text: Option<Text<'a>>,
 }
 
 /// A string that is borrowed unless it holds an escape. (In an `Option`, a bare `Cow` would always

@@ -110,6 +110,20 @@ impl Speaker {
         self.send(message).await
     }
 
+    /// Types a text in place of speech; `fields` go over what it would send by itself.
+    pub async fn text(&self, text: &str, fields: Value) -> anyhow::Result<()> {
+        let options = &self.options;
+        let mut message = json!({
+            "type": "text_utterance",
+            "session_id": self.session_id(),
+            "src_lang": options.src_lang,
+            "tgt_lang": options.tgt_lang,
+            "text": text,
+        });
+        merge(&mut message, &fields);
+        self.send(message).await
+    }
+
     /// Says a sentence as a mobile client does: every 200 ms of it as an `utterance` of its own that
     /// the speaker did not end, numbered from `first`. Gives the number behind the last.
     pub async fn mobile_sentence(

@@ -98,6 +98,36 @@ async fn what_passes_through_reaches_the_node_and_comes_back_as_it_was() {
     app.finish().await;
 }
 
+/// Paper 002, 2.1 and 7.3.2: what a node is able to do decides, here that it takes a text.
+#[tokio::test]
+async fn a_text_needs_no_recogniser_and_goes_to_a_node_that_takes_text() {
+    let (app, api) = start(calm()).await;
+    let hears = PollingNode::register(&api, "hears").await;
+    let request = with(&job("s"), json!({"audio": null, "text": "good morning"}));
+    let refused = api.post(DISPATCH, &request).await;
+    assert_eq!((refused.status, &refused.body["error"]), (422, &json!("NO_CAPABLE_NODE")));
+    assert!(refused.body["detail"].as_str().unwrap().contains("text input"), "{}", refused.body);
+    let deaf = with(&node("deaf"), json!({"asr_langs": [], "supports": ["text", "cancel"]}));
+    let deaf = PollingNode::register_as(&api, deaf).await;
+    let reply = api.post(DISPATCH, &request).await;
+    assert_eq!(reply.body["node_id"], "deaf", "{}", reply.body);
+    let assign = deaf.job().await;
+    assert_eq!(
+        (&assign["text"], &assign["pipeline"]["use_asr"]),
+        (&json!("good morning"), &json!(false))
+    );
+    for absent in ["audio", "audio_format", "sample_rate"] {
+        assert!(assign.get(absent).is_none(), "{absent}");
+    }
+    deaf.done(&assign, json!({"text_translated": "早上好"})).await;
+    let view = api.get(&format!("{}?wait_ms=5000", job_path(&reply.body))).await;
+    assert_eq!(view.body["result"]["text_translated"], "早上好");
+    let spoken = api.post(DISPATCH, &job("s2")).await;
+    assert_eq!(spoken.body["node_id"], "hears", "speech goes to who recognises it");
+    hears.done(&hears.job().await, json!({})).await;
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn an_automatic_source_goes_to_a_node_for_both_directions() {
     let (app, api) = start(calm()).await;

@@ -2,7 +2,7 @@
 
 use super::inbound::{
     AUDIO_FRAME, Addressed, AudioChunk, Auth, Cancel, Codec, FINAL_FRAME, Heartbeat, SessionInit,
-    Targets, Utterance,
+    Targets, TextUtterance, Utterance,
 };
 use crate::JobOptions;
 use crate::described::{Described, of, only};
@@ -30,7 +30,12 @@ pub fn from_client() -> Vec<Described> {
         Described::read(
             &["utterance"],
             "A whole utterance with a direction of its own.",
-            &[only(of::<Utterance<'_>>(), "audio_format", &AUDIO_FORMATS), options],
+            &[only(of::<Utterance<'_>>(), "audio_format", &AUDIO_FORMATS), options.clone()],
+        ),
+        Described::read(
+            &["text_utterance"],
+            "A text in place of speech, with a direction of its own.",
+            &[of::<TextUtterance<'_>>(), options],
         ),
         bare("finalize", "What was said so far is an utterance."),
         Described::read(

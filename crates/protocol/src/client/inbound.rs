@@ -162,6 +162,28 @@ pub struct Utterance<'a> {
     pub traceparent: Option<Box<RawValue>>,
 }
 
+/// A text in place of speech, without its [`JobOptions`](crate::JobOptions).
+#[derive(Deserialize, ToSchema)]
+pub struct TextUtterance<'a> {
+    /// The session of the socket, or absent.
+    #[serde(borrow)]
+    #[schema(value_type = Option<String>)]
+    pub session_id: Option<Text<'a>>,
+    /// The client's own number of it, as of `utterance`; rises, and its ending carries it. Absent: it is
+    /// numbered like speech in pieces, and answered with `finalized`.
+    #[schema(maximum = 9007199254740991.0)]
+    pub utterance_index: Option<u64>,
+    /// The text, in the language of `src_lang`. Nothing has to be recognised.
+    #[schema(min_length = 1, max_length = 4096)]
+    pub text: String,
+    /// To follow it through logs.
+    #[schema(max_length = 128)]
+    pub trace_id: Option<String>,
+    /// The client's span that it is a part of; one that is wrong counts as none.
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub traceparent: Option<Box<RawValue>>,
+}
+
 /// The form of speech that comes in pieces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Codec {

@@ -76,10 +76,16 @@ pub struct JobAssign<'a> {
     #[serde(skip_serializing_if = "is_appended")]
     #[schema(value_type = Option<String>, content_encoding = "base64")]
     pub audio: Option<&'a [u8]>,
-    /// The form of the speech: `opus`, `pcm16` or `wav`.
-    pub audio_format: &'a str,
-    /// Samples a second.
-    pub sample_rate: u32,
+    /// What is to be translated, in place of speech: nothing is to be recognised. Only to a node with
+    /// `text`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<&'a str>,
+    /// The form of the speech: `opus`, `pcm16` or `wav`. Not with `text`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audio_format: Option<&'a str>,
+    /// Samples a second. Not with `text`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample_rate: Option<u32>,
     /// To follow it through logs.
     pub trace_id: &'a str,
     /// The span of this attempt, of a job that is traced.
@@ -141,6 +147,7 @@ pub struct Attempt<'a> {
 impl Attempt<'_> {
     /// Writes the assign of this input.
     pub fn write(&self, input: &JobInput, out: &mut String) {
+        let text = input.text();
         let inline = if self.binary_audio { 0 } else { input.audio.len().div_ceil(3) * 4 };
         out.reserve(ASSIGN_BYTES + input.context_text.as_ref().map_or(0, String::len) + inline);
         let assign = JobAssign {
@@ -149,9 +156,10 @@ impl Attempt<'_> {
             session_id: self.session_id,
             utterance_index: input.utterance_index,
             options: &input.options,
-            audio: (!self.binary_audio).then_some(&input.audio),
-            audio_format: &input.audio_format,
-            sample_rate: input.sample_rate,
+            audio: (!self.binary_audio && text.is_none()).then_some(&input.audio),
+            text,
+            audio_format: text.is_none().then_some(&input.audio_format),
+            sample_rate: text.is_none().then_some(input.sample_rate),
             trace_id: &input.trace_id,
             traceparent: self.traceparent,
             group_id: input.group_id.as_deref(),

@@ -35,8 +35,7 @@ pub struct NodeStatus {
     /// What it runs on; only shown.
     #[schema(value_type = Option<serde_json::Value>)]
     hardware: Option<Box<RawValue>>,
-    /// `ack`, `cancel`, `binary_audio`, `audio_ref`, `tokens`, `progress`, `result_ack`; other words
-    /// are passed over.
+    /// `ack`, `cancel`, `binary_audio`, `tokens`, `result_ack`, `text`; other words are passed over.
     #[serde(default, deserialize_with = "few")]
     supports: Option<Vec<String>>,
     /// Where it is in its life, in any case. Absent: `ready` once `semantic_core_ready` is not
@@ -177,11 +176,10 @@ impl NodeStatus {
                 "ack" => &mut supports.ack,
                 "cancel" => &mut supports.cancel,
                 "binary_audio" => &mut supports.binary_audio,
-                "audio_ref" => &mut supports.audio_ref,
+                "text" => &mut supports.text,
                 "tokens" => &mut supports.tokens,
-                "progress" => &mut supports.progress,
                 "result_ack" => &mut supports.result_ack,
-                _ => continue,
+                _ => &mut supports.other,
             };
             *known = true;
         }

@@ -39,14 +39,7 @@ pub(crate) async fn explain(
     let Speech(tts) = params.get("tts")?.unwrap_or(Speech(true));
     let node: Option<NodeId> = params.get("node")?;
     let route = Route::Directed(src, tgt);
-    let need = Need {
-        route,
-        speech: tts,
-        services: Vec::new(),
-        models: Vec::new(),
-        tenant: params.get("tenant")?.unwrap_or_else(default_tenant),
-        named: false,
-    };
+    let need = Need::of(route, tts, params.get("tenant")?.unwrap_or_else(default_tenant));
     let (explanation, missing) = {
         let mut fleet = engine.fleet().lock();
         (fleet.explain(&need), fleet.shortage(&need))

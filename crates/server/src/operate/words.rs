@@ -10,6 +10,7 @@ pub(super) fn why_not(word: &str) -> &str {
         "service" => "has a service that is not ready",
         "model" => "lacks a model",
         "tenant" => "serves other tenants only",
+        "text" => "takes speech only, and no text",
         "private" => "takes only jobs that name it",
         "health" => "is not ready",
         "stale" => "has an overdue heartbeat",

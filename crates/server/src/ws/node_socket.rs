@@ -247,7 +247,7 @@ impl NodeSocket {
         node::render(&message, self.supports, &mut text);
         self.wire.send(text);
         if let ToNode::Assign(assign) = message {
-            if self.supports.binary_audio {
+            if self.supports.binary_audio && !assign.work.typed {
                 self.wire.send_binary(audio_frame(assign.job, &assign.work.audio));
             }
             self.rate.expect(MESSAGES_PER_JOB);

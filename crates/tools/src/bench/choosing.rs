@@ -147,6 +147,7 @@ impl Bench {
         let need = Need {
             route: Route::Directed(Lang::new("en")?, Lang::new("zh")?),
             speech: true,
+            typed: false,
             services: Vec::new(),
             models: Vec::new(),
             tenant: "default".parse()?,

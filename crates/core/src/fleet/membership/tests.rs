@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::block_list::first_position;
 use super::super::index::{Pool, PoolIx};
-use super::super::tests::{entry, id, langs, pair, writes};
+use super::super::tests::{SPOKEN, entry, id, langs, pair, writes};
 use super::super::{NodeEntry, PoolBounds};
 use super::*;
 use crate::chance::Chance;
@@ -132,7 +132,7 @@ fn naive(fleet: &Fleet, which: usize, subset: Subset) -> Vec<NodeIx> {
 fn drawn(fleet: &mut Fleet, which: usize, subset: Subset, bits: u64) -> Vec<NodeIx> {
     let (src, tgt) = PAIRS[which];
     let mut met = Vec::new();
-    let Some((at, _)) = fleet.pool_of(pair(src, tgt), false) else { return met };
+    let Some((at, _)) = fleet.pool_of(pair(src, tgt), SPOKEN) else { return met };
     let mut chance = Chance::new(bits);
     for _ in 0..150 {
         let Some(mut sample) = fleet.draw(at, subset, &mut chance) else { break };
@@ -189,7 +189,7 @@ proptest! {
 fn pools_do_not_grow_by_classes_that_are_gone() {
     let mut fleet = Fleet::default();
     fleet.put(id("stays"), entry(writes(&["en", "zh"], 1)));
-    fleet.pool_of(pair("en", "zh"), false).unwrap();
+    fleet.pool_of(pair("en", "zh"), SPOKEN).unwrap();
     for n in 0..2_000u32 {
         let own: String = [b'q', b'a' + (n / 26 % 26) as u8, b'a' + (n % 26) as u8]
             .map(char::from)

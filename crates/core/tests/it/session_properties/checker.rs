@@ -327,7 +327,8 @@ impl Checker {
         match effect {
             Effect::Dispatch(utterance) => self.dispatched(event, utterance),
             Effect::Finalized { index } => {
-                assert!(matches!(event, Event::Finalize));
+                let unnumbered = matches!(event, Event::WholeUtterance { client_index: None, .. });
+                assert!(matches!(event, Event::Finalize) || (unnumbered && index.is_some()));
                 let made =
                     all.iter().any(|e| matches!(e, Effect::Dispatch(u) if Some(u.index) == *index));
                 assert!(index.is_none() || made, "finalized names an utterance made by it");
@@ -336,9 +337,10 @@ impl Checker {
                 assert_eq!(self.clients.get(client_index), Some(index));
             }
             Effect::UtteranceRefused { client_index, reason } => {
-                assert!(!self.clients.contains_key(client_index));
+                assert!(client_index.is_none_or(|client| !self.clients.contains_key(&client)));
                 if *reason == DropReason::IndexNotRising {
-                    assert!(self.clients.range(client_index..).next().is_some());
+                    let client = client_index.expect("without a number none can be too low");
+                    assert!(self.clients.range(client..).next().is_some());
                 }
             }
             Effect::AudioDropped { first_seq, last_seq, bytes, reason } => {

@@ -212,7 +212,7 @@ fn a_change_of_languages_does_not_reach_back_to_what_was_said() {
 fn a_repeated_whole_utterance_is_the_same_job_and_never_a_second_one() {
     let mut talk = Talk::new();
     let whole = |client_index| Event::WholeUtterance {
-        client_index,
+        client_index: Some(client_index),
         routes: Routes::one(route("zh", "en")),
         audio: Bytes::from_static(b"speech"),
         duration: Duration::from_secs(1),
@@ -227,6 +227,23 @@ fn a_repeated_whole_utterance_is_the_same_job_and_never_a_second_one() {
     talk.fail(key(1), MissingReason::JobFailed);
     assert_eq!(talk.now(whole(7)), [Effect::RepeatedUtterance { client_index: 7, index: 1 }]);
     let reason = DropReason::IndexNotRising;
-    assert_eq!(talk.now(whole(6)), [Effect::UtteranceRefused { client_index: 6, reason }]);
+    assert_eq!(talk.now(whole(6)), [Effect::UtteranceRefused { client_index: Some(6), reason }]);
     assert_eq!(cut(&talk.now(whole(8))).unwrap().index, 2);
+}
+
+#[test]
+fn a_whole_utterance_without_a_number_is_numbered_like_speech() {
+    let mut talk = Talk::new();
+    talk.chunk("half a sen", 20, false);
+    let whole = Event::WholeUtterance {
+        client_index: None,
+        routes: Routes::one(route("en", "zh")),
+        audio: Bytes::from_static(b"typed"),
+        duration: Duration::ZERO,
+        manual_cut: true,
+    };
+    let effects = talk.now(whole.clone());
+    assert_eq!(effects[1..2], [Effect::Finalized { index: Some(0) }]);
+    assert_eq!(cut(&talk.chunk("tence", 20, true)).unwrap().index, 1, "what is said goes on");
+    assert_eq!(cut(&talk.now(whole)).unwrap().index, 2, "it may say the same again");
 }

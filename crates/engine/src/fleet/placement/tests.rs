@@ -33,6 +33,7 @@ fn choose(view: &Arc<FleetView>) -> Option<Placement> {
     let need = Need {
         route: Route::Directed(Lang::new("en").unwrap(), Lang::new("zh").unwrap()),
         speech: false,
+        typed: false,
         services: Vec::new(),
         models: Vec::new(),
         tenant: TenantId::new("t").unwrap(),

@@ -111,7 +111,7 @@ impl Worker {
                 None
             }
             _ => {
-                let elsewhere = assign.audio.is_some() || assign.audio_ref.is_some();
+                let elsewhere = assign.audio.is_some() || assign.text.is_some();
                 let awaits_audio = !elsewhere && self.options.does("binary_audio");
                 self.start(ids, throw, awaits_audio, link)
             }

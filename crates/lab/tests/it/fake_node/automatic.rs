@@ -30,7 +30,7 @@ async fn a_node_registers_with_what_it_was_told_to_be() {
     assert_eq!(register["hardware"]["cpu_cores"], 99);
     assert_eq!(
         register["supports"],
-        json!(["ack", "cancel", "binary_audio", "tokens", "progress", "result_ack"])
+        json!(["ack", "cancel", "binary_audio", "tokens", "progress", "result_ack", "text"])
     );
     let languages = &register["language_capabilities"];
     assert_eq!(languages["semantic_languages"], json!(["en", "de"]));

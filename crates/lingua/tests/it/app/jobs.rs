@@ -141,6 +141,7 @@ impl JobBuilder {
             need: Need {
                 route,
                 speech: self.speech,
+                typed: false,
                 services: Vec::new(),
                 models: Vec::new(),
                 tenant,

@@ -75,6 +75,10 @@ fn dispatch_audio(table: &mut Table, path: &str, good: &Value) {
     table.add(path, Sent::Json(with(good, json!({"audio": null}))), BAD, "audio");
     let both = json!({"audio_ref": "blob://x"});
     table.add(path, Sent::Json(with(good, both)), BAD, "audio_ref");
+    table.add(path, Sent::Json(with(good, json!({"text": "and a text"}))), BAD, "text");
+    let typed = with(good, json!({"audio": null}));
+    let no_text = [json!(""), json!(" "), json!(5), json!(["x"]), long(4_097), json!("a\u{0}b")];
+    table.field(path, &typed, "text", &no_text, BAD);
     let no_base64 = ["", "AAE", "AA-_", "A A=", "====", "AAEC\n", "AAEC=", "é"];
     table.field(path, good, "audio", &no_base64.map(|text| json!(text)), BAD);
     table.field(path, good, "audio", &[json!(5), json!([1, 2]), json!({})], BAD);

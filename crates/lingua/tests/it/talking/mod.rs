@@ -65,6 +65,7 @@ macro_rules! conversations {
                 a_whole_utterance_is_told_under_the_clients_number,
                 a_repeated_one_is_the_same_job,
                 numbers_must_rise,
+                a_text_is_an_utterance_without_speech,
                 each_has_a_direction_of_its_own,
                 one_without_speech_is_refused,
             }

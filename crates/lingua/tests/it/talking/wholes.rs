@@ -78,6 +78,37 @@ pub async fn each_has_a_direction_of_its_own(on: On) {
     finish(app, client).await;
 }
 
+/// A text is translated in its turn, by a node that takes text, under the session's number or the client's.
+pub async fn a_text_is_an_utterance_without_speech(on: On) {
+    let app = TestApp::start(on, calm()).await;
+    let mut node = node(&app, "a").await;
+    let mut client = speaker(&app).await;
+    client.whole(4, speech(Codec::Opus, 1, 400), json!({})).await.unwrap();
+    let spoken = take(&mut node).await;
+    client.text("good morning", json!({})).await.unwrap();
+    let finalized = client.next_of("finalized").await.unwrap();
+    assert_eq!(finalized["utterance_index"], 1);
+    let typed = take(&mut node).await;
+    assert_eq!(
+        (&typed["text"], &typed["pipeline"]["use_asr"]),
+        (&json!("good morning"), &json!(false))
+    );
+    assert!(typed.get("audio").is_none() && typed.get("audio_format").is_none(), "{typed}");
+    // In the order in which they were said, whichever is quicker.
+    node.result(&typed, "good morning").await.unwrap();
+    client.hears_nothing_for(Duration::from_millis(100)).await.unwrap();
+    node.result(&spoken, "spoken").await.unwrap();
+    is_result(&client.ending().await.unwrap(), 4);
+    is_result(&client.ending().await.unwrap(), 1);
+    client.text("once more", json!({"utterance_index": 9})).await.unwrap();
+    let again = take(&mut node).await;
+    client.text("once more", json!({"utterance_index": 9})).await.unwrap();
+    node.hears_nothing_for(Duration::from_millis(100)).await.unwrap();
+    node.result(&again, "once more").await.unwrap();
+    is_result(&client.ending().await.unwrap(), 9);
+    finish(app, client).await;
+}
+
 pub async fn one_without_speech_is_refused(on: On) {
     let app = TestApp::start(on, calm()).await;
     let mut client = speaker(&app).await;

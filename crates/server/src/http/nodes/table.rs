@@ -21,9 +21,9 @@ pub(crate) const SUPPORTS: Supports = Supports {
     ack: true,
     cancel: true,
     binary_audio: false,
-    audio_ref: false,
+    text: false,
     tokens: false,
-    progress: false,
+    other: false,
     result_ack: false,
     calls: true,
 };

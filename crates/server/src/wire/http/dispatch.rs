@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use lingua_core::eligibility::{Need, Route};
+use lingua_core::eligibility::{Form, Need, Route};
 use lingua_core::job_key::{JobKey, Origin};
 use lingua_core::limits::{MAX_MODELS_PER_JOB, MAX_SERVICES_PER_NODE};
 use lingua_core::node::ServiceKind;
@@ -15,7 +15,9 @@ use lingua_engine::Settings;
 use lingua_engine::audio::too_large;
 use lingua_engine::chance::Chance;
 use lingua_engine::job::{JobInput, JobOptions, JobSpec, Refusal};
-use lingua_protocol::fields::{MAX_INDEX, MAX_WORD_CHARS, audio_format, direction, whole_pipeline};
+use lingua_protocol::fields::{
+    MAX_INDEX, MAX_WORD_CHARS, audio_format, direction, typed, whole_pipeline,
+};
 use lingua_protocol::options::JsonObject;
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::{RefOr, Schema};
@@ -37,10 +39,14 @@ pub(crate) struct DispatchFields {
     /// The conversation: 1 to 64 of `A-Z a-z 0-9 . _ -`.
     #[schema(value_type = String, example = "room-888")]
     session_id: SessionId,
-    /// The speech in standard padded base64. This or `audio_ref`.
+    /// The speech in standard padded base64. This, `audio_ref` or `text`.
     audio: Option<String>,
-    /// A reference that `POST /v1/audio` gave out. This or `audio`.
+    /// A reference that `POST /v1/audio` gave out. This, `audio` or `text`.
     audio_ref: Option<String>,
+    /// A text in place of speech, at most 4096 characters: nothing has to be recognised. This, `audio` or
+    /// `audio_ref`.
+    #[schema(min_length = 1, max_length = 4096)]
+    text: Option<String>,
     /// `opus` (the default), `pcm16` or `wav`.
     audio_format: Option<String>,
     /// In Hz; 16000 if absent.
@@ -146,7 +152,7 @@ pub(crate) struct Order {
     pub(crate) wait: Option<Duration>,
     session: SessionId,
     route: Route,
-    speech: bool,
+    form: Form,
     text_will_do: bool,
     services: Vec<ServiceKind>,
     models: Vec<ModelId>,
@@ -187,12 +193,13 @@ impl DispatchRequest {
     pub(crate) fn check(self, settings: &Settings) -> Result<Order, Refusal> {
         let DispatchRequest { fields, mut job } = self;
         let Object(options) = fields.options.unwrap_or_default();
-        let audio = source(fields.audio, fields.audio_ref, settings.max_audio_bytes)?;
+        let given = (fields.audio, fields.audio_ref, fields.text);
+        let (audio, typed) = source(given, settings.max_audio_bytes)?;
         let (a, b) = (job.lang_a.as_deref(), job.lang_b.as_deref());
         let (route, mode) = direction(&job.src_lang, &job.tgt_lang, job.mode.take(), a, b)?;
         job.mode = mode;
         job.check()?;
-        let speech = options.require_tts.unwrap_or(true);
+        let form = Form { speech: options.require_tts.unwrap_or(true), typed };
         let strict = options.strict.unwrap_or(false);
         if strict && options.preferred_node_id.is_none() {
             return Err(wrong("options.strict", "needs options.preferred_node_id"));
@@ -204,10 +211,11 @@ impl DispatchRequest {
         let wait_ms = options.wait_ms.map(|ms| within("options.wait_ms", ms, 0..=MAX_WAIT_MS));
         let rate = within("sample_rate", fields.sample_rate.unwrap_or(16_000), 8_000..=192_000)?;
         let index = options.utterance_index.unwrap_or(0);
-        job.pipeline.get_or_insert_with(|| JsonObject(whole_pipeline(route, speech)));
+        job.pipeline.get_or_insert_with(|| JsonObject(whole_pipeline(route, form)));
         let turn_ends = options.turn_ends.unwrap_or(options.turn_id.is_none());
         let work = JobInput {
             options: job,
+            typed,
             manual_cut: turn_ends,
             utterance_index: within("options.utterance_index", index, 0..=MAX_INDEX)?,
             audio_format: audio_format(fields.audio_format.as_deref())?.to_owned(),
@@ -221,7 +229,7 @@ impl DispatchRequest {
             wait: wait_ms.transpose()?.map(Duration::from_millis),
             session: fields.session_id,
             route,
-            speech,
+            form,
             text_will_do: options.require_tts.is_none(),
             services: services(options.services.unwrap_or_default())?,
             models: models(options.models.unwrap_or_default())?,
@@ -246,9 +254,11 @@ impl Order {
         let services = self.services.iter().map(|kind| ("service ", kind.as_str()));
         let models = self.models.iter().map(|model| ("model ", model.as_str()));
         let features = self.work.options.features.iter().map(|json| ("features ", json.get()));
-        let speech = self.speech.then_some(("tts", ""));
+        let speech = self.form.speech.then_some(("tts", ""));
+        let typed = self.form.typed.then_some(("text", ""));
         let asked: Vec<String> = speech
             .into_iter()
+            .chain(typed)
             .chain(services)
             .chain(models)
             .chain(features)
@@ -269,7 +279,8 @@ impl Order {
             epoch: None,
             need: Need {
                 route: self.route,
-                speech: self.speech,
+                speech: self.form.speech,
+                typed: self.form.typed,
                 services: self.services,
                 models: self.models,
                 tenant,
@@ -289,16 +300,17 @@ impl Order {
     }
 }
 
+/// Where what is to be translated is, and whether it is a text.
 fn source(
-    audio: Option<String>,
-    reference: Option<String>,
+    given: (Option<String>, Option<String>, Option<String>),
     max_bytes: usize,
-) -> Result<Source, Refusal> {
-    let audio = match (audio, reference) {
-        (Some(audio), None) => audio,
-        (None, Some(reference)) => return Ok(Source::Kept(reference)),
-        (Some(_), Some(_)) => return Err(invalid("audio and audio_ref: give one, not both")),
-        (None, None) => return Err(invalid("audio or audio_ref is needed")),
+) -> Result<(Source, bool), Refusal> {
+    let audio = match given {
+        (Some(audio), None, None) => audio,
+        (None, Some(reference), None) => return Ok((Source::Kept(reference), false)),
+        (None, None, Some(text)) => return Ok((Source::Here(typed("text", text)?), true)),
+        (None, None, None) => return Err(invalid("audio, audio_ref or text is needed")),
+        _ => return Err(invalid("audio, audio_ref and text: give one of them")),
     };
     if audio.is_empty() {
         return Err(wrong("audio", "is empty"));
@@ -308,7 +320,7 @@ fn source(
     if audio.len() > max_bytes {
         return Err(too_large(max_bytes));
     }
-    Ok(Source::Here(audio.into()))
+    Ok((Source::Here(audio.into()), false))
 }
 
 fn services(words: Vec<String>) -> Result<Vec<ServiceKind>, Refusal> {

@@ -345,9 +345,8 @@ fn supports(supports: Supports) -> Vec<&'static str> {
         ("ack", supports.ack),
         ("cancel", supports.cancel),
         ("binary_audio", supports.binary_audio),
-        ("audio_ref", supports.audio_ref),
+        ("text", supports.text),
         ("tokens", supports.tokens),
-        ("progress", supports.progress),
         ("result_ack", supports.result_ack),
     ];
     words.into_iter().filter(|(_, understood)| *understood).map(|(word, _)| word).collect()

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeSliceError, Engine as _};
@@ -12,10 +13,12 @@ use lingua_engine::job::Refusal;
 use lingua_engine::sessions::inbound::{FromClient, WholeUtterance};
 use lingua_engine::sessions::options::SpeechOptions;
 use lingua_protocol::client::inbound::{
-    AUDIO_FRAME, Addressed, AudioChunk, Auth, Cancel, FINAL_FRAME, Heartbeat, Utterance,
+    AUDIO_FRAME, Addressed, AudioChunk, Auth, Cancel, FINAL_FRAME, Heartbeat, TextUtterance,
+    Utterance,
 };
 use lingua_protocol::fields::{
-    MAX_DEPTH, MAX_INDEX, MAX_WORD_CHARS, audio_format, deeper_than, invalid, text, within, wrong,
+    MAX_DEPTH, MAX_INDEX, MAX_WORD_CHARS, audio_format, deeper_than, invalid, text, typed, within,
+    wrong,
 };
 use lingua_protocol::json::{self, Kind, Text};
 use lingua_protocol::raw::RawMessage;
@@ -116,8 +119,9 @@ pub(super) fn kind_of(message: &str) -> Result<Cow<'_, str>, Refusal> {
 /// The refusal of a type that this socket does not serve.
 pub(super) fn stranger(kind: &str) -> Option<Refusal> {
     let detail = match kind {
-        "session_init" | "audio_chunk" | "utterance" | "finalize" | "set_languages" | "cancel"
-        | "client_heartbeat" | "tts_started" | "tts_play_ended" | "session_close" | "auth" => {
+        "session_init" | "audio_chunk" | "utterance" | "text_utterance" | "finalize"
+        | "set_languages" | "cancel" | "client_heartbeat" | "tts_started" | "tts_play_ended"
+        | "session_close" | "auth" => {
             return None;
         }
         kind => {
@@ -165,6 +169,7 @@ impl Bound<'_> {
         let word = match kind {
             "session_init" => return Ok(Said::SecondInit),
             "utterance" => return self.utterance(message),
+            "text_utterance" => return self.text_utterance(message),
             "client_heartbeat" => {
                 let beat: Heartbeat<'_> = json::read(message).map_err(invalid)?;
                 self.check_session(beat.session_id.as_ref())?;
@@ -185,7 +190,7 @@ impl Bound<'_> {
             "set_languages" => {
                 let raw = RawMessage::read(message).map_err(invalid)?;
                 let wishes = Wishes::of_session(&raw)?;
-                FromClient::SetLanguages(Arc::new(wishes.within(self.options)?))
+                FromClient::SetLanguages(Arc::new(wishes.within(self.options, false)?))
             }
             "finalize" => FromClient::Finalize,
             "tts_started" => FromClient::TtsStarted,
@@ -206,17 +211,38 @@ impl Bound<'_> {
         let rate = within("sample_rate", said.sample_rate.unwrap_or(16_000), 8_000..=192_000)?;
         let sample_rate = u32::try_from(rate).expect("checked above");
         let trace_id = init::said(text("trace_id", said.trace_id, MAX_WORD_CHARS)?);
-        let options = wishes.within(self.options)?;
+        let options = wishes.within(self.options, false)?;
         let audio = decode_base64("audio", &said.audio, self.max_audio_bytes)?;
         if audio.is_empty() {
             return Err(wrong("audio", "is empty"));
         }
         Ok(Said::Whole(Box::new(WholeUtterance {
-            client_index,
+            client_index: Some(client_index),
             options: Arc::new(SpeechOptions { audio_format, sample_rate, ..options }),
             duration: duration_of(audio_format, sample_rate, &audio)?,
             audio,
             manual_cut: said.manual_cut.unwrap_or(true),
+            trace_id,
+            traceparent: parent(said.traceparent.as_deref()),
+        })))
+    }
+
+    fn text_utterance(&self, message: &str) -> Result<Said, Refusal> {
+        let raw = RawMessage::read(message).map_err(invalid)?;
+        let said: TextUtterance<'_> = raw.view().map_err(invalid)?;
+        let wishes = Wishes::of_utterance(&raw)?;
+        self.check_session(said.session_id.as_ref())?;
+        let index = said.utterance_index.map(|n| within("utterance_index", n, 0..=MAX_INDEX));
+        let client_index = index.transpose()?;
+        let trace_id = init::said(text("trace_id", said.trace_id, MAX_WORD_CHARS)?);
+        let options = wishes.within(self.options, true)?;
+        Ok(Said::Whole(Box::new(WholeUtterance {
+            client_index,
+            options: Arc::new(options),
+            duration: Duration::ZERO,
+            audio: typed("text", said.text)?,
+            // It has no pieces.
+            manual_cut: true,
             trace_id,
             traceparent: parent(said.traceparent.as_deref()),
         })))

@@ -1,7 +1,7 @@
 //! How a client wants its speech to be worked on.
 
 use lingua_core::Lang;
-use lingua_core::eligibility::Route;
+use lingua_core::eligibility::{Form, Route};
 use lingua_core::session::settings::MAX_LANES;
 use lingua_core::session::{Routes, RoutesError};
 use lingua_engine::job::{JobOptions, Refusal};
@@ -46,9 +46,11 @@ impl Wishes {
         job.check()?;
         let streaming = job.enable_streaming_asr.0.unwrap_or(existing);
         job.enable_streaming_asr = Switch(Some(streaming));
-        job.pipeline = Some(JsonObject(whole_pipeline(translated(&routes), speech)));
+        let form = Form { speech, typed: false };
+        job.pipeline = Some(JsonObject(whole_pipeline(translated(&routes), form)));
         Ok(SpeechOptions {
             speech,
+            typed: false,
             requires_speech: said == Some(true),
             job,
             untranslated: untranslated(&routes, speech),
@@ -60,7 +62,11 @@ impl Wishes {
 
     /// The options of what names its own direction within a session. What it leaves out is as in the
     /// session, where that fits the direction.
-    pub(super) fn within(self, session: &SpeechOptions) -> Result<SpeechOptions, Refusal> {
+    pub(super) fn within(
+        self,
+        session: &SpeechOptions,
+        typed: bool,
+    ) -> Result<SpeechOptions, Refusal> {
         let Wishes { mut job, targets } = self;
         let (before, pipeline) = (&session.job, job.pipeline.take());
         if job.mode.is_none() {
@@ -78,10 +84,12 @@ impl Wishes {
         (job.mode, job.dialect, job.pipeline) = (mode, dialect, pipeline);
         let routes = directions(&mut job, targets)?;
         job.check()?;
-        let (pipeline, speech) = steps(job.pipeline.take(), translated(&routes), session.speech)?;
+        let form = Form { speech: session.speech, typed };
+        let (pipeline, speech) = steps(job.pipeline.take(), translated(&routes), form)?;
         job.pipeline = Some(pipeline);
         Ok(SpeechOptions {
             speech,
+            typed,
             requires_speech: session.requires_speech,
             job,
             untranslated: untranslated(&routes, speech),
@@ -136,23 +144,19 @@ fn translated(routes: &Routes) -> Route {
 fn untranslated(routes: &Routes, speech: bool) -> Option<JsonObject> {
     let same = |(_, route): &(_, Route)| route.directions().all(|(src, tgt)| src == tgt);
     let (_, route) = routes.iter().find(same).filter(|_| routes.lanes() > 1)?;
-    Some(JsonObject(whole_pipeline(route, speech)))
+    Some(JsonObject(whole_pipeline(route, Form { speech, typed: false })))
 }
 
 /// The steps that a node is to take, and whether the last of them is to speak.
-fn steps(
-    own: Option<JsonObject>,
-    route: Route,
-    speech: bool,
-) -> Result<(JsonObject, bool), Refusal> {
+fn steps(own: Option<JsonObject>, route: Route, form: Form) -> Result<(JsonObject, bool), Refusal> {
     #[derive(Deserialize)]
     struct Steps {
         use_tts: Option<bool>,
     }
     let Some(own) = own else {
-        return Ok((JsonObject(whole_pipeline(route, speech)), speech));
+        return Ok((JsonObject(whole_pipeline(route, form)), form.speech));
     };
     let steps: Steps = serde_json::from_str(own.get())
         .map_err(|_| wrong("pipeline.use_tts", "is true or false, and said once"))?;
-    Ok((own, steps.use_tts.unwrap_or(speech)))
+    Ok((own, steps.use_tts.unwrap_or(form.speech)))
 }

@@ -47,6 +47,22 @@ fn whole(options: &SpeechOptions, more: Value) -> WholeUtterance {
     }
 }
 
+#[test]
+fn a_text_takes_no_recognition_and_is_whole() {
+    let options = options(json!({ "speech": false }));
+    let message = json!({ "type": "text_utterance", "src_lang": "zh", "tgt_lang": "en",
+        "text": "早上好" });
+    let Said::Whole(whole) = said_in(&options, &message) else { panic!("not an utterance") };
+    assert_eq!((whole.client_index, whole.manual_cut), (None, true));
+    assert_eq!(whole.audio, "早上好");
+    assert!(whole.options.typed && !options.typed && whole.duration.is_zero());
+    let steps = whole.options.job.pipeline.as_ref().unwrap().get();
+    assert!(
+        steps.contains(r#""use_asr":false"#) && steps.contains(r#""use_tts":false"#),
+        "{steps}"
+    );
+}
+
 fn languages(options: &SpeechOptions, mut message: Value) -> Arc<SpeechOptions> {
     message["type"] = "set_languages".into();
     match said_in(options, &message) {
@@ -178,7 +194,7 @@ fn a_whole_utterance_has_its_own_direction_and_the_defaults_of_its_own() {
     let session = options(json!({ "codec": "pcm16", "features": {"a": 1}, "dialect": "uk",
         "enable_streaming_asr": true, "partial_update_interval_ms": 300, "mode": "one_way" }));
     let whole = whole(&session, json!({}));
-    assert_eq!((whole.client_index, whole.manual_cut), (7, true));
+    assert_eq!((whole.client_index, whole.manual_cut), (Some(7), true));
     assert_eq!((&whole.audio[..], whole.trace_id), (&[2, 0, 8, 1][..], None));
     assert_eq!(whole.duration, Duration::from_millis(20));
     let options = &whole.options;

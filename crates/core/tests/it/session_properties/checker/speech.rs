@@ -13,11 +13,14 @@ impl Checker {
         assert!(utterance.speech.bytes() <= UTTERANCE_BYTES);
         assert!(utterance.deadline == self.now + Duration::from_millis(DEADLINE_MS));
         let turn = utterance.turn.as_str().to_owned();
-        if let Some(client) = utterance.client_index {
+        if utterance.is_whole() {
             let Event::WholeUtterance { client_index, audio, routes, .. } = event else { panic!() };
-            assert_eq!((client, &utterance.speech.audio()), (*client_index, audio));
+            let said = (utterance.client_index, &utterance.speech.audio());
+            assert_eq!(said, (*client_index, audio));
             assert_eq!(&utterance.routes, routes);
-            assert!(self.clients.insert(client, utterance.index).is_none(), "a second job");
+            if let Some(client) = utterance.client_index {
+                assert!(self.clients.insert(client, utterance.index).is_none(), "a second job");
+            }
             assert!(self.turns.insert(turn), "a turn of its own");
         } else {
             self.cut_from_stream(event, utterance, turn);

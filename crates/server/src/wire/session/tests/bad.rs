@@ -241,6 +241,30 @@ fn a_wrong_whole_utterance_is_refused_by_the_name_of_the_field() {
 }
 
 #[test]
+fn a_wrong_text_is_refused_by_the_name_of_the_field() {
+    let base = json!({ "type": "text_utterance", "session_id": SESSION, "utterance_index": 1,
+        "src_lang": "en", "tgt_lang": "zh", "text": "good morning" });
+    for (more, code, words) in [
+        (json!({ "session_id": "other" }), SESSION_CODE, "session_id"),
+        (json!({ "utterance_index": -1 }), INVALID, "utterance_index"),
+        (json!({ "utterance_index": 1_u64 << 53 }), INVALID, "utterance_index"),
+        (json!({ "src_lang": null }), INVALID, "src_lang"),
+        (json!({ "tgt_lang": "??" }), LANGUAGE, "tgt_lang"),
+        (json!({ "text": null }), INVALID, "text"),
+        (json!({ "text": "" }), INVALID, "text: is empty"),
+        (json!({ "text": " \n" }), INVALID, "text: is empty"),
+        (json!({ "text": 5 }), INVALID, "text"),
+        (json!({ "text": "a\u{0}" }), INVALID, "text: holds a control character"),
+        (json!({ "text": "x".repeat(4_097) }), INVALID, "text: has more than 4096 characters"),
+        (json!({ "pipeline": 1 }), INVALID, "pipeline"),
+        (json!({ "trace_id": "t".repeat(129) }), INVALID, "trace_id"),
+    ] {
+        let message = with(&base, &more);
+        check(&message, &refused(&message), code, words);
+    }
+}
+
+#[test]
 fn other_wrong_words_are_refused_by_the_name_of_the_field() {
     for (message, code, words) in [
         (json!({ "type": "finalize", "session_id": "x" }), SESSION_CODE, "session_id"),
