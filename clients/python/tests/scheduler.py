@@ -96,13 +96,13 @@ class Scheduler:
     async def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
         return await asyncio.to_thread(self.call, method, path, body)
 
-    async def dispatch(self, audio: bytes = b"\0\0" * 160, **fields: Any) -> tuple[int, Any]:
+    async def dispatch(self, audio: bytes | None = b"\0\0" * 160, **fields: Any) -> tuple[int, Any]:
         """Hands in a job from English into Spanish; ``options`` are merged."""
         body = {
             "session_id": "room-1",
             "src_lang": "en",
             "tgt_lang": "es",
-            "audio": base64.b64encode(audio).decode(),
+            "audio": None if audio is None else base64.b64encode(audio).decode(),
             "audio_format": "pcm16",
             **fields,
         }

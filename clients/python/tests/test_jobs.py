@@ -41,6 +41,21 @@ async def test_audio_goes_both_ways_byte_by_byte(scheduler: Scheduler, start: St
     assert base64.b64decode(answer["job"]["result"]["tts_audio"]) == spoken[::-1]
 
 
+async def test_a_node_that_takes_text_is_given_texts(scheduler: Scheduler, start: Start) -> None:
+    jobs: list[Job] = []
+
+    async def handle(job: Job) -> Result:
+        jobs.append(job)
+        return Result(text_translated=f"[{job.tgt_lang}] {job.text}")
+
+    await start(handle, takes_text=True)
+    _, answer = await scheduler.dispatch(audio=None, text="good morning", options={"wait_ms": 20000})
+    assert answer["job"]["result"]["text_translated"] == "[es] good morning"
+    (job,) = jobs
+    assert (job.text, job.audio, job.wants("asr")) == ("good morning", b"", False)
+    assert "text" not in job.message
+
+
 async def test_a_job_carries_what_the_caller_said(scheduler: Scheduler, start: Start) -> None:
     jobs: list[Job] = []
 

@@ -1,6 +1,6 @@
 // What a session tells its owner.
 
-import type { Direction } from "./wire.js";
+import type { Direction, Form } from "./wire.js";
 
 /**
  * `connecting` for the first time, `open`, `reconnecting` after a loss, `locked` until a token is shown, `closing` while
@@ -55,6 +55,10 @@ export interface Result extends OfUtterance {
   audio: Uint8Array<ArrayBuffer>;
   audioFormat: string;
   audioRate: number;
+  /** What it is, if the session has `accept`. */
+  form: Form | null;
+  /** The language between, if no node translates straight. */
+  via: string | null;
   /** Since the turn ended; `null` for a part that ended before. */
   latencyMs: number | null;
   /** Which part of a long turn it is. */

@@ -17,4 +17,4 @@ export { Talker } from "./talker.js";
 export type { EndedBy, EndsBy, Frames, TalkerEvents, TalkerOptions } from "./talker.js";
 export { Vad } from "./vad.js";
 export type { Heard, VadOptions } from "./vad.js";
-export type { Codec, Direction } from "./wire.js";
+export type { Codec, Direction, Form, Profile } from "./wire.js";

@@ -2,7 +2,7 @@
 
 import type { BackoffOptions } from "./backoff.js";
 import type { Clock, SocketLike } from "./line.js";
-import type { Codec, Direction, SessionInit } from "./wire.js";
+import type { Codec, Direction, Form, Profile, SessionInit } from "./wire.js";
 
 export interface SessionOptions {
   /** The scheduler, or several instances of it: `https://host`, `wss://host/ws/session`. Tokens do not belong here. */
@@ -15,6 +15,10 @@ export interface SessionOptions {
   partials?: boolean;
   pauseMs?: number;
   maxUtteranceMs?: number;
+  /** What the person takes when the best is not there; absent: speech, else captions. With it results say their `form`. */
+  accept?: Form[];
+  /** Absent: as the scheduler has it. */
+  profile?: Profile;
   tenantId?: string;
   clientVersion?: string;
   platform?: string;
@@ -57,6 +61,8 @@ export function firstMessage(
     enable_streaming_asr: o.partials ?? true,
     ...(o.pauseMs !== undefined && { pause_ms: o.pauseMs }),
     ...(o.maxUtteranceMs !== undefined && { max_utterance_ms: o.maxUtteranceMs }),
+    ...(o.accept !== undefined && { accept: o.accept }),
+    ...(o.profile !== undefined && { profile: o.profile }),
     ...(o.tenantId !== undefined && { tenant_id: o.tenantId }),
     ...(token && { token }),
     ...(resumeToken !== null && { resume_token: resumeToken }),

@@ -13,6 +13,12 @@ export function same(a: Direction, b: Direction): boolean {
   return a.src === b.src && a.tgt === b.tgt && String(a.targets) === String(b.targets);
 }
 
+/** What an answer is: the translation spoken, the translation in writing, or what was said in writing. */
+export type Form = "speech" | "captions" | "original";
+
+/** By which figures jobs are decided: nothing is given up early, or late is as bad as never. */
+export type Profile = "stable" | "fast";
+
 export type Codec = "opus" | "pcm16";
 
 /** The first message. */
@@ -28,6 +34,8 @@ export interface SessionInit {
   partial_update_interval_ms?: number;
   pause_ms?: number;
   max_utterance_ms?: number;
+  accept?: Form[];
+  profile?: Profile;
   tenant_id?: string;
   token?: string;
   trace_id?: string;
@@ -67,6 +75,8 @@ export interface TranslationResult extends Spoken {
   text_translated?: string;
   tts_audio?: string;
   tts_format?: string;
+  form?: Form;
+  via?: string;
   extra?: Record<string, unknown>;
   service_timings?: Record<string, unknown>;
   audio_ack?: number;
@@ -113,6 +123,7 @@ export type FromScheduler =
   | AsrPartial
   | UiEvent
   | ErrorMessage
+  | { type: "finalized"; utterance_index?: number }
   | { type: "audio_ack"; seq: number }
   | { type: "backpressure"; action: string; resume_after_ms?: number; message?: string }
   | { type: "go_away"; deadline_ms?: number; reason?: string }
@@ -128,6 +139,7 @@ const NEEDED: Record<FromScheduler["type"], Record<string, "string" | "number">>
   asr_partial: { utterance_index: "number", text: "string" },
   ui_event: { utterance_index: "number", event: "string" },
   error: { code: "string", message: "string" },
+  finalized: {},
   audio_ack: { seq: "number" },
   backpressure: { action: "string" },
   go_away: {},

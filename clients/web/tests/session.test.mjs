@@ -27,6 +27,32 @@ test("the first message has all that the scheduler needs, and the token is nowhe
   assert.equal(stage.socket.url.includes("secret"), false);
 });
 
+test("what the person takes and its profile are said when the session opens", async () => {
+  const stage = await opened({ accept: ["speech", "captions"], profile: "fast" });
+  const [init] = stage.socket.of("session_init");
+  assert.deepEqual([init.accept, init.profile], [["speech", "captions"], "fast"]);
+});
+
+test("a text is translated in place of speech and told apart from what is spoken around it", async () => {
+  const stage = await opened();
+  const { session, socket } = stage;
+  session.say(bytes(1));
+  const turn = session.end();
+  assert.equal(session.type("  "), false, "there is nothing to translate");
+  assert.equal(session.type("早上好", { src: "zh", tgt: "en" }), true);
+  assert.deepEqual(socket.of("text_utterance"), [{ type: "text_utterance", src_lang: "zh", tgt_lang: "en", text: "早上好" }]);
+  await socket.says({ type: "finalized", utterance_index: 1 });
+  await socket.says(result(0, { audio_ack: 1 }));
+  await socket.says(result(1, { src_lang: "zh", tgt_lang: "en", via: "fr", form: "captions" }));
+  const heard = stage.of("result").map(({ index, turn, direction, via, form }) => ({ index, turn, direction, via, form }));
+  assert.deepEqual(heard, [
+    { index: 0, turn, direction: { src: "en", tgt: "zh" }, via: null, form: null },
+    { index: 1, turn: null, direction: { src: "zh", tgt: "en" }, via: "fr", form: "captions" },
+  ]);
+  await socket.ends(1006);
+  assert.equal(session.type("not now"), false, "and it was not sent");
+});
+
 test("what is said before there is a connection is said when there is one", async () => {
   const stage = staged(Session);
   stage.session.open();

@@ -91,9 +91,11 @@ class Job:
     wants_partials: bool
     """The speaker wants words on the way; without that :meth:`partial` does nothing."""
     message: Mapping[str, Any]
-    """The whole ``job_assign`` but for audio and token: ``dialect``, ``features``, ``context_text``, …"""
+    """The whole ``job_assign`` but for audio, text and token: ``dialect``, ``features``, ``context_text``, …"""
     deadline_ms: int | None = None
     """Milliseconds since 1970 on the scheduler's clock; see :meth:`seconds_left`."""
+    text: str | None = None
+    """What is to be translated in place of ``audio``, for a node with ``takes_text``: nothing has to be recognised."""
     is_cancelled: bool = False
     """Nobody wants the answer any more. An async worker is cancelled anyway; one in a thread should look."""
 

@@ -82,6 +82,7 @@ class Node:
       are asked with every heartbeat, and a newer token is shown before the old one expires.
     - ``drain_s``: how long the jobs that run may take after SIGTERM.
     - ``services``: what else it can do, such as ``{"tone": True}``.
+    - ``takes_text``: it is also given texts in place of speech, in ``Job.text``.
     - ``region``, ``cost``: where it runs and what a job on it costs; schedulers may prefer nodes of their own
       region, or cheap ones.
     - ``usage``: returns ``cpu_percent``, ``gpu_percent`` or ``mem_percent``; the scheduler passes an overloaded
@@ -103,6 +104,7 @@ class Node:
         token: str | Callable[[], str | None] | None = None,
         drain_s: float = 30.0,
         binary_audio: bool = True,
+        takes_text: bool = False,
         accept_public_jobs: bool = True,
         version: str = "lingua-node/0.1.0",
         services: Mapping[str, bool] | None = None,
@@ -131,6 +133,7 @@ class Node:
             hardware,
             region,
             cost,
+            takes_text,
         )
         self._handle = handle
         self._drain_s = drain_s

@@ -16,8 +16,8 @@ from lingua_socket import decode as decode
 
 from .job import Job, Result
 
-SUPPORTS = ("ack", "cancel", "tokens", "progress", "result_ack")
-"""What this library does; ``binary_audio`` comes on top where it is wanted."""
+SUPPORTS = ("ack", "cancel", "tokens", "result_ack")
+"""What this library does; ``binary_audio`` and ``text`` come on top where they are wanted."""
 
 AUDIO_FRAME = 0x21
 """First byte of a binary frame that carries the audio of a job."""
@@ -88,6 +88,7 @@ class Identity:
     hardware: Mapping[str, Any] | None = None
     region: str | None = None
     cost: float | None = None
+    takes_text: bool = False
 
 
 def register(identity: Identity, node_id: str | None, running: list[dict[str, Any]], health: str) -> str:
@@ -101,7 +102,11 @@ def register(identity: Identity, node_id: str | None, running: list[dict[str, An
         "capability_by_type": [{"type": kind, "ready": ready} for kind, ready in identity.services.items()],
         "max_concurrent_jobs": identity.slots,
         "accept_public_jobs": identity.accept_public_jobs,
-        "supports": [*SUPPORTS, *(["binary_audio"] if identity.binary_audio else [])],
+        "supports": [
+            *SUPPORTS,
+            *(["binary_audio"] if identity.binary_audio else []),
+            *(["text"] if identity.takes_text else []),
+        ],
         "health": health,
         "running": running,
     }
@@ -232,8 +237,9 @@ def job_of(message: Mapping[str, Any], audio: bytes) -> Job:
         sample_rate=whole_of(message, "sample_rate", 16000),
         pipeline=pipeline if isinstance(pipeline, dict) else {},
         wants_partials=message.get("enable_streaming_asr") is True,
-        message={name: value for name, value in message.items() if name not in ("audio", "lease_token")},
+        message={name: value for name, value in message.items() if name not in ("audio", "text", "lease_token")},
         deadline_ms=deadline if isinstance(deadline, int) else None,
+        text=None if message.get("text") is None else text_of(message, "text"),
     )
 
 
@@ -247,7 +253,9 @@ def head_of(message: Mapping[str, Any], node_id: str) -> dict[str, Any]:
 
 
 def inline_audio(message: Mapping[str, Any]) -> bytes | None:
-    """The audio within a ``job_assign``; ``None`` if it comes behind it."""
+    """The audio within a ``job_assign``, empty where a text is in its place; ``None`` if it comes behind it."""
+    if message.get("text") is not None:
+        return b""
     if message.get("audio") is None:
         return None
     try:

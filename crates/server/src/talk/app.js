@@ -19,7 +19,7 @@ const served = new Served();
 const microphone = new Microphone();
 const playback = new Playback();
 const past = new Past(byId("past"), byId("past-empty"), byId("clear"), (result) => speak(result));
-const on = { choose, start, stop, letGo };
+const on = { choose, start, stop, letGo, type };
 const sides = { a: new Side("a", on), b: new Side("b", on) };
 
 let codec = "pcm16";
@@ -138,6 +138,18 @@ function stop(side) {
   if (pressed?.side === side) pressed = null;
   if (auto.on) toggleAuto(false);
   talker.stop();
+}
+
+// In place of speech. False: it was not sent.
+function type(side, text) {
+  side.trouble("");
+  if (!session.type(text, directionOf(side))) {
+    side.trouble(side.t("type.lost"));
+    return false;
+  }
+  side.own(text, true);
+  if (side.doing === "idle") side.do("translating");
+  return true;
 }
 
 function onEnded({ direction, turn, by }) {

@@ -21,6 +21,12 @@ export class Side {
     this.doing = "idle";
     this.part.language.id = `lang-${name}`;
     this.part.language.addEventListener("change", () => on.choose(this, this.part.language.value));
+    this.part.type.addEventListener("submit", (event) => {
+      event.preventDefault();
+      // What was not sent stays in the field.
+      const text = this.part.text.value.trim();
+      if (text !== "" && on.type(this, text)) this.part.text.value = "";
+    });
     this.listen(on);
   }
 
@@ -99,8 +105,9 @@ export class Side {
     part.verb.textContent = speakWord(language);
     part.verb.lang = language;
     part.talk.setAttribute("aria-label", `${speakWord(language)} (${nameOf(language)})`);
-    part.translation.lang = part.own.lang = language;
-    part.translation.dir = part.own.dir = textDirection(language);
+    part.translation.lang = part.own.lang = part.text.lang = language;
+    part.translation.dir = part.own.dir = part.text.dir = textDirection(language);
+    part.text.placeholder = this.t("type");
     part.translation.dataset.hint = this.t("hint.other");
     part.own.dataset.hint = this.t("hint");
     part.doing.textContent = this.doing === "idle" ? "" : this.t(this.doing);

@@ -10,6 +10,9 @@ export class Hearing {
     /** The same for each target that was heard. */
     #lastOf = new Map();
     #nextIndex = 0;
+    /** Texts that were sent and have no number yet, and those that have one and no ending. */
+    #asked = [];
+    #typed = new Map();
     /** Why an utterance fails is told just before its ending. */
     #reasons = new Map();
     constructor(outbox, clock, direction, tell) {
@@ -30,7 +33,12 @@ export class Hearing {
     get nextIndex() {
         return this.#nextIndex;
     }
+    /** A text was sent: the next `finalized` is about it. */
+    typed(direction) {
+        this.#asked.push(direction);
+    }
     opened(nextIndex = 0) {
+        this.#asked = [];
         this.#nextIndex = Math.max(this.#nextIndex, nextIndex);
     }
     /** Another session counts anew. */
@@ -38,9 +46,12 @@ export class Hearing {
         this.#lastIndex = null;
         this.#lastOf.clear();
         this.#nextIndex = 0;
+        this.#typed.clear();
         this.#reasons.clear();
     }
     heard(message) {
+        if (message.type === "finalized")
+            return this.#numbered(message.utterance_index);
         if ("utterance_index" in message) {
             // After a resume some are told again.
             if (message.utterance_index <= this.#last(message))
@@ -62,6 +73,13 @@ export class Hearing {
                 return this.#problem(message);
         }
     }
+    #numbered(index) {
+        const direction = this.#asked.shift();
+        if (index === undefined || !direction)
+            return;
+        this.#typed.set(index, direction);
+        this.#nextIndex = Math.max(this.#nextIndex, index + 1);
+    }
     #ending(message) {
         const index = message.utterance_index;
         this.#lastIndex = Math.max(index, this.#lastIndex ?? -1);
@@ -71,14 +89,16 @@ export class Hearing {
         const seq = message.audio_ack;
         // With several targets an ending may acknowledge more than its own utterance.
         const known = seq !== undefined && !this.#direction().targets && this.#outbox.turnOf(seq);
-        const turn = known || this.#turnOf(index);
+        const typed = this.#typed.get(index);
+        const turn = typed ? null : known || this.#turnOf(index);
         const endsTurn = turn?.endedAt !== null;
         if (seq !== undefined)
             this.#outbox.ended(seq);
         const latencyMs = turn && endsTurn ? this.#clock.now() - turn.endedAt : null;
-        const of = { index, ...this.#whose(turn, message), latencyMs };
+        const of = { index, ...this.#whose(turn, message, typed), latencyMs };
         const reason = this.#reasons.get(index) ?? { code: null, hint: null };
         this.#reasons.delete(index);
+        this.#typed.delete(index);
         if (message.type === "missing_result")
             return this.#tell("missing", { ...of, ...reason, reason: message.reason });
         this.#tell("result", { ...of, ...content(message) });
@@ -98,8 +118,8 @@ export class Hearing {
         }
         this.#tell("problem", { code, message, retryAfterMs: retry ?? null, details: details ?? null, fatal: false });
     }
-    #whose(turn, { src_lang: src, tgt_lang: tgt }) {
-        const own = turn?.direction ?? this.#direction();
+    #whose(turn, { src_lang: src, tgt_lang: tgt }, typed) {
+        const own = turn?.direction ?? typed ?? this.#direction();
         // One of several has the scheduler's name; the only one has that which the session gave it.
         const direction = own.targets && tgt !== undefined ? { src: src ?? own.src, tgt } : own;
         return { turn: turn?.number ?? null, direction };
@@ -126,6 +146,8 @@ function content(message) {
         audio: fromBase64(message.tts_audio ?? "") ?? new Uint8Array(0),
         audioFormat: message.tts_format ?? "",
         audioRate: typeof rate === "number" && rate >= 8_000 && rate <= 192_000 ? rate : PCM_RATE,
+        form: message.form ?? null,
+        via: message.via ?? null,
         part: message.part_index ?? 0,
         groupId: message.group_id ?? "",
         jobId: message.job_id ?? "",

@@ -24,6 +24,8 @@ export function firstMessage(o, direction, token, resumeToken, heard) {
         enable_streaming_asr: o.partials ?? true,
         ...(o.pauseMs !== undefined && { pause_ms: o.pauseMs }),
         ...(o.maxUtteranceMs !== undefined && { max_utterance_ms: o.maxUtteranceMs }),
+        ...(o.accept !== undefined && { accept: o.accept }),
+        ...(o.profile !== undefined && { profile: o.profile }),
         ...(o.tenantId !== undefined && { tenant_id: o.tenantId }),
         ...(token && { token }),
         ...(resumeToken !== null && { resume_token: resumeToken }),

@@ -100,6 +100,17 @@ export class Session extends Emitter {
         this.#sender.pump();
         return turn.number;
     }
+    /**
+     * Has a text translated in place of speech. False: there is no open connection, or no text, and nothing was sent. It is not
+     * kept for another connection as speech is.
+     */
+    type(text, direction = this.#direction) {
+        if (this.#state !== "open" || !this.#line || text.trim() === "")
+            return false;
+        this.#hearing.typed({ src: direction.src, tgt: direction.tgt });
+        this.#line.send({ type: "text_utterance", src_lang: direction.src, tgt_lang: direction.tgt, text });
+        return true;
+    }
     /** From now on in this direction; a turn that has begun ends. */
     setDirection(direction) {
         this.end();

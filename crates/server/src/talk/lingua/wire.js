@@ -11,6 +11,7 @@ const NEEDED = {
     asr_partial: { utterance_index: "number", text: "string" },
     ui_event: { utterance_index: "number", event: "string" },
     error: { code: "string", message: "string" },
+    finalized: {},
     audio_ack: { seq: "number" },
     backpressure: { action: "string" },
     go_away: {},
