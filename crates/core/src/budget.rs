@@ -11,6 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::limits::MAX_ATTEMPTS;
+use crate::profile::Profile;
 use crate::time::Moment;
 
 /// A node counts as gone after this many heartbeats in a row did not come.
@@ -94,6 +95,34 @@ impl Timing {
             margin_ms: 500,
             deadline_ms: 25_000,
             ..Timing::stable()
+        }
+    }
+
+    /// The figures of this profile.
+    pub const fn of(profile: Profile) -> Timing {
+        match profile {
+            Profile::Stable => Timing::stable(),
+            Profile::Fast => Timing::fast(),
+        }
+    }
+
+    /// These figures with those of another profile for the jobs of whoever asks for it. Leases stay what they
+    /// are: where the other profile would take longer to place a job than a slot is held for it, it places
+    /// its jobs as quickly as this one.
+    pub fn with_jobs_of(self, profile: Profile) -> Timing {
+        let other = Timing::of(profile);
+        let fits = other.send_ms + other.ack_ms < self.reserve_lease_ms;
+        let (send_ms, ack_ms) =
+            if fits { (other.send_ms, other.ack_ms) } else { (self.send_ms, self.ack_ms) };
+        Timing {
+            send_ms,
+            ack_ms,
+            exec_max_ms: other.exec_max_ms,
+            max_attempts: other.max_attempts,
+            queue_max_ms: other.queue_max_ms,
+            margin_ms: other.margin_ms,
+            deadline_ms: other.deadline_ms,
+            ..self
         }
     }
 
@@ -299,6 +328,23 @@ mod tests {
         assert_eq!(Timing::stable().check(), Ok(()));
         assert_eq!(Timing::fast().check(), Ok(()));
         assert!(Timing::fast().deadline_ms < Timing::stable().deadline_ms);
+    }
+
+    #[test]
+    fn figures_that_fit_do_so_with_the_jobs_of_another_profile_too() {
+        let tight = Timing { reserve_lease_ms: 1_500, ..Timing::fast() };
+        let slow = Timing { reserve_lease_ms: 60_000, quarantine_ms: 70_000, ..Timing::stable() };
+        for own in [Timing::stable(), Timing::fast(), tight, slow] {
+            assert_eq!(own.check(), Ok(()));
+            for profile in Profile::ALL {
+                let mixed = own.with_jobs_of(profile);
+                assert_eq!(mixed.check(), Ok(()), "{own:?} {profile}");
+                assert_eq!(mixed.deadline_ms, Timing::of(profile).deadline_ms);
+                assert_eq!(mixed.reserve_lease_ms, own.reserve_lease_ms);
+            }
+        }
+        let placed = tight.with_jobs_of(Profile::Stable);
+        assert_eq!((placed.send_ms, placed.ack_ms), (500, 500), "within the lease of a slot");
     }
 
     #[test]

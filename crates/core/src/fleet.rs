@@ -33,11 +33,13 @@ pub mod select;
 mod services_down;
 mod signature;
 mod tags;
+mod ways;
 
 pub use explain::{Ability, Explanation, Shortage};
 pub use index::{PoolBounds, PoolKey};
 pub use node::{Node, NodeEntry, ProfileVersion};
 pub use rules::RankRule;
+pub use ways::{AnswerForm, Fallbacks, Way, legs, original};
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -10,11 +10,13 @@
 //! - Every granted slot is released, ended together with the job, or abandoned to the node's lease and
 //!   report, exactly once.
 //! - At its timer it always does something about what is due.
+//! - By way of another language it has one leg at a time, the second only after the first is done, and none
+//!   that runs when it is over.
 //!
 //! In reading order: [`event`] the two closed lists, [`outcome`] how attempts and jobs end, [`message`]
 //! what a node wrote, `attempt` one dispatch, `machine` its state, `search` how it gets onto a node,
-//! `waiting` in the queue, `inbound` what nodes say, `clock` what is due, `failing` what follows a failed
-//! attempt, and the ending. The states that callers see are in the table here.
+//! `relay` two jobs in place of one, `waiting` in the queue, `inbound` what nodes say, `clock` what is due,
+//! `failing` what follows a failed attempt, and the ending. The states that callers see are in the table here.
 
 mod attempt;
 mod clock;
@@ -24,10 +26,11 @@ mod machine;
 mod inbound;
 pub mod message;
 pub mod outcome;
+mod relay;
 mod search;
 mod waiting;
 
-pub use event::{Effect, Effects, Event, JobEvent, Link};
+pub use event::{Effect, Effects, Event, JobEvent, Leg, LegNews, Link};
 pub use machine::Machine;
 pub use message::NodeMessage;
 pub use outcome::{Ended, NodeResult, Refusal, Reject};
@@ -35,6 +38,7 @@ pub use outcome::{Ended, NodeResult, Refusal, Reject};
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Timing;
+use crate::fleet::Fallbacks;
 use crate::ids::NodeId;
 use crate::time::Moment;
 
@@ -50,6 +54,8 @@ pub struct Policy {
     pub hedge_after_ms: Option<u64>,
     /// How long a node that lost its connection may take to come back to its jobs.
     pub reconnect_grace_ms: u64,
+    /// The pause before the first retry of a failed attempt, and twice as much before each later one.
+    pub retry_backoff_ms: u64,
 }
 
 /// What a job asks for, as far as the machine decides on it.
@@ -67,8 +73,16 @@ pub struct Request {
     pub in_session: bool,
     /// The answer is to be spoken.
     pub speech: bool,
-    /// If no node speaks the target language, text alone will do.
-    pub text_will_do: bool,
+    /// What will do if no node does all of it.
+    pub fallbacks: Fallbacks,
+}
+
+impl Request {
+    /// Whether less than what was asked for may do.
+    fn may_fall_back(&self) -> bool {
+        let Fallbacks { captions, pivot, original } = self.fallbacks;
+        captions && self.speech || pivot || original
+    }
 }
 
 /// Where a job is.

@@ -30,6 +30,13 @@ pub enum Origin<'a> {
     },
     /// An HTTP caller's request.
     Request(&'a RequestId),
+    /// One of the two jobs of a translation by way of another language.
+    Leg {
+        /// The job that it is done for.
+        of: &'a JobId,
+        /// Which of the two, from 1.
+        number: u32,
+    },
     /// A request without an id: 128 bits of chance, so that no two are one.
     Unnamed(u128),
 }
@@ -60,6 +67,11 @@ impl JobKey<'_> {
             Origin::Unnamed(chance) => {
                 out.push(&[2]);
                 out.push(&chance.to_le_bytes());
+            }
+            Origin::Leg { of, number } => {
+                out.push(&[3]);
+                out.text(of.as_str());
+                out.push(&number.to_le_bytes());
             }
         }
         out.text(self.job_type);

@@ -13,7 +13,7 @@
 //! - [`job`], [`job_key`]: the life of a job in one table, and the identity that makes creating
 //!   twice creating once.
 //! - [`outcome`]: the stable codes and words that callers see.
-//! - [`budget`]: the one deadline of a job and the retries a fleet may afford.
+//! - [`budget`]: the one deadline of a job and the retries a fleet may afford. [`profile`]: by which figures.
 //! - [`hash`]: hashers of maps, whose order a simulation can fix.
 //! - [`session`]: the machine of one conversation, `on_event(now, Event) -> Effects`.
 
@@ -33,11 +33,13 @@ pub mod job;
 pub mod job_key;
 pub mod outcome;
 pub mod budget;
+pub mod profile;
 pub mod session;
 
 pub use ids::{
     InstanceId, JobId, ModelId, NodeId, Region, RequestId, SessionId, SessionKey, TenantId, TurnId,
 };
 pub use lang::Lang;
+pub use profile::Profile;
 pub use slots::LeaseToken;
 pub use time::Moment;

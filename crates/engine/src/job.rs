@@ -14,10 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_core::eligibility::Need;
+use lingua_core::fleet::Fallbacks;
 use lingua_core::fleet::select::Heard;
 pub(crate) use lingua_core::job::outcome::is_code;
 pub use lingua_core::job::{Ended, JobEvent, NodeMessage, NodeResult, Refusal, Reject};
-use lingua_core::{JobId, NodeId, SessionId, SessionKey, TurnId};
+use lingua_core::{JobId, NodeId, Profile, SessionId, SessionKey, TurnId};
 pub use lingua_protocol::node::{JobReport, JobWord};
 pub use lingua_protocol::{JobInput, JobOptions, Json};
 use tokio::time::Instant;
@@ -40,8 +41,10 @@ pub struct JobSpec {
     pub epoch: Option<u64>,
     /// What the node must be able to do.
     pub need: Need,
-    /// If no node speaks the target language, text alone will do.
-    pub text_will_do: bool,
+    /// What will do if no node does all of it.
+    pub fallbacks: Fallbacks,
+    /// By which figures it is decided.
+    pub profile: Profile,
     /// Try this node first.
     pub preferred: Option<NodeId>,
     /// Try no other.

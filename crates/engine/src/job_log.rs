@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use lingua_core::eligibility::Route;
 use lingua_core::job::JobState;
-use lingua_core::{JobId, Lang, NodeId, SessionId, SessionKey, TenantId};
+use lingua_core::{JobId, Lang, NodeId, Profile, SessionId, SessionKey, TenantId};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -44,6 +44,8 @@ pub struct JobSummary {
     pub route: Route,
     /// The translation is to be spoken.
     pub speech: bool,
+    /// By which figures it is decided.
+    pub profile: Profile,
     /// For following it through all logs.
     pub trace_id: Arc<str>,
     /// Where it is.
@@ -328,6 +330,7 @@ mod tests {
             session,
             route: "en->zh".parse().unwrap(),
             speech: true,
+            profile: Profile::Stable,
             trace_id: "t".into(),
             state,
             code: state.is_terminal().then(|| code.into()),

@@ -6,7 +6,8 @@
 //!
 //! - `registry`: the jobs of this instance. `actor`: the task of one. `attempts`: its slots.
 //! - `choosing`: which node. `reservation`: its slot and the job's record in the store. `slot`: a slot
-//!   that is held. `assignment`: what is sent. `node_port`: everything that a job does with a node.
+//!   that is held. `assignment`: what is sent. `node_port`: everything that a job does with a node. `relay`: two
+//!   jobs in place of one.
 //! - `reporting`: what callers and sessions are told. `lack`: what is said when nobody takes it.
 //! - `admission`: how many are taken in. `queue`: jobs for which all is full. `fairness`: whose turn it is
 //!   there.
@@ -27,22 +28,24 @@ mod node_port;
 mod orphans;
 mod queue;
 mod registry;
+mod relay;
 mod reporting;
 mod reservation;
 mod slot;
 mod spans;
 
 pub(crate) use queue::{FreedSlotQueue, WaitQueue};
-pub use registry::{Job, View};
+pub use registry::{Got, Job, LegView, View};
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_core::budget::RetryBudget;
 use lingua_core::eligibility::Route;
+use lingua_core::fleet::select::SelectPolicy;
 use lingua_core::job::{JobState, Policy};
 use lingua_core::outcome::Code;
-use lingua_core::{JobId, NodeId, RequestId, TenantId};
+use lingua_core::{JobId, NodeId, Profile, RequestId, TenantId};
 use lingua_store::Status;
 use lingua_store::jobs::{EndedBy, Ending, JobRecord};
 use parking_lot::Mutex;
@@ -82,7 +85,9 @@ pub struct Dispatcher {
     nodes: Arc<Nodes>,
     router: Arc<dyn NodeRouter>,
     queue: Arc<WaitQueue>,
-    policy: Arc<Policy>,
+    /// By profile.
+    policies: [Arc<Policy>; Profile::ALL.len()],
+    selects: [SelectPolicy; Profile::ALL.len()],
     admission: Admission,
     registry: Registry,
     budget: Mutex<RetryBudget>,
@@ -98,11 +103,8 @@ impl Dispatcher {
         queue: Arc<WaitQueue>,
     ) -> Self {
         let settings = &shared.settings;
-        let policy = Policy {
-            timing: settings.timing,
-            hedge_after_ms: settings.hedge_after_ms,
-            reconnect_grace_ms: settings.reconnect_grace_ms,
-        };
+        let policies = Profile::ALL.map(|profile| Arc::new(settings.policy_of(profile)));
+        let selects = Profile::ALL.map(|profile| settings.select_of(profile));
         let conversations = Conversations::new(settings.select.exposure_cap_percent < 100);
         Dispatcher {
             registry: Registry::new(&shared.settings),
@@ -111,7 +113,8 @@ impl Dispatcher {
             nodes,
             router,
             queue,
-            policy: Arc::new(policy),
+            policies,
+            selects,
             budget: Mutex::default(),
             conversations,
             demand: Demand::default(),
@@ -124,6 +127,13 @@ impl Dispatcher {
             return Ok(job);
         }
         self.admit(spec.session.tenant())?;
+        Ok(self.start(spec))
+    }
+
+    /// Takes on one of the two jobs that a job is done by. It was admitted with that one.
+    fn submit_leg(self: &Arc<Self>, spec: JobSpec) -> Result<Arc<Job>, Refusal> {
+        self.check_store()?;
+        self.admission.enter_part(spec.session.tenant());
         Ok(self.start(spec))
     }
 
@@ -159,13 +169,23 @@ impl Dispatcher {
 
     /// Whether one more job of this tenant is taken in.
     fn admit(&self, tenant: &TenantId) -> Result<(), Refusal> {
-        if let Status::Down { reason } = &*self.shared.store.status.borrow() {
-            return Err(store_down(&lingua_store::Error::Down(reason.clone())));
-        }
+        self.check_store()?;
         self.admission.enter(tenant).map_err(|(met, refusal)| {
             self.shared.metrics.limited(met.as_str());
             refusal
         })
+    }
+
+    fn check_store(&self) -> Result<(), Refusal> {
+        match &*self.shared.store.status.borrow() {
+            Status::Down { reason } => Err(store_down(&lingua_store::Error::Down(reason.clone()))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The figures of a profile.
+    fn policy(&self, profile: Profile) -> &Arc<Policy> {
+        &self.policies[profile as usize]
     }
 
     /// Begins a job that was admitted.

@@ -147,7 +147,8 @@ impl Sessions {
             let detail = "this instance is stopping; use another one";
             return Err(Refusal::new(Code::Draining, detail).retry_after(500));
         }
-        let timing = &self.shared.settings.timing;
+        let profile = self.shared.settings.profile_of(opening.options.profile, &opening.tenant);
+        let timing = &self.shared.settings.timing_of(profile);
         let bounds = self.shared.settings.sessions;
         let ms = Duration::from_millis;
         let settings = session::Settings {

@@ -4,13 +4,18 @@ use std::collections::HashMap;
 
 use lingua_core::budget::Timing;
 use lingua_core::fleet::select::SelectPolicy;
+use lingua_core::job::Policy;
 pub use lingua_core::link::BreakerPolicy;
 use lingua_core::link::SlowStart;
-use lingua_core::{Region, TenantId};
+use lingua_core::{Lang, Profile, Region, TenantId};
 
 /// How one scheduler behaves. Correctness is not a setting.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
+    /// Whose defaults these are, and that of whoever asks for none.
+    pub profile: Profile,
+    /// Those of tenants that have another one.
+    pub tenant_profiles: HashMap<TenantId, Profile>,
     /// The spans that have relations to each other.
     pub timing: Timing,
     /// How far choosing a node goes.
@@ -21,6 +26,10 @@ pub struct Settings {
     pub avoid_last: bool,
     /// Begin a second copy of a job that has no answer after so long; `None` never does.
     pub hedge_after_ms: Option<u64>,
+    /// The pause before the first retry of a failed attempt, and twice as much before each later one.
+    pub retry_backoff_ms: u64,
+    /// Translations by way of another language.
+    pub pivot: PivotPolicy,
     /// Slots of a node that does not say how many it has.
     pub default_max_slots: u32,
     /// Whose slots are filled slowly, as the node shows that it works.
@@ -61,6 +70,22 @@ pub struct Settings {
     pub node_limits: NodeLimits,
     /// Jobs of other instances that are waited for.
     pub watches: WatchBounds,
+}
+
+/// Translations by way of another language, where no node does the whole.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PivotPolicy {
+    /// The languages between, in the order in which they are tried; none for no such translation.
+    pub langs: Vec<Lang>,
+    /// Tenants that want none.
+    pub without: Vec<TenantId>,
+}
+
+impl PivotPolicy {
+    /// The languages between for this tenant.
+    pub fn of(&self, tenant: &TenantId) -> &[Lang] {
+        if self.without.contains(tenant) { &[] } else { &self.langs }
+    }
 }
 
 /// Jobs of other instances that are waited for, each once however many wait for it.
@@ -163,11 +188,18 @@ impl Settings {
     /// The default: nothing is given up early.
     pub fn stable() -> Self {
         Settings {
+            profile: Profile::Stable,
+            tenant_profiles: HashMap::new(),
             timing: Timing::stable(),
             select: SelectPolicy::default(),
             region: None,
             avoid_last: true,
             hedge_after_ms: None,
+            retry_backoff_ms: 200,
+            pivot: PivotPolicy {
+                langs: vec![Lang::new("en").expect("a tag")],
+                without: Vec::new(),
+            },
             default_max_slots: 4,
             slow_start: SlowStart::Strangers,
             restart_hold_ms: Timing::stable().longest_lease_ms(),
@@ -225,19 +257,89 @@ impl Settings {
     /// For fleets of quick nodes, where late is as bad as never.
     pub fn fast() -> Self {
         Settings {
+            profile: Profile::Fast,
             timing: Timing::fast(),
             hedge_after_ms: Some(2_000),
+            retry_backoff_ms: 0,
+            select: SelectPolicy { sample_k: 40, ..SelectPolicy::default() },
             reconnect_grace_ms: 500,
             ..Settings::stable()
         }
     }
 
-    /// The preset of this name.
-    pub fn preset(name: &str) -> Option<Self> {
-        match name {
-            "stable" => Some(Settings::stable()),
-            "fast" => Some(Settings::fast()),
-            _ => None,
+    /// The preset of this profile.
+    pub fn preset(profile: Profile) -> Self {
+        match profile {
+            Profile::Stable => Settings::stable(),
+            Profile::Fast => Settings::fast(),
         }
+    }
+
+    /// The profile of a job: the one that was asked for, else its tenant's, else that of these settings.
+    pub fn profile_of(&self, asked: Option<Profile>, tenant: &TenantId) -> Profile {
+        let of_tenant = || self.tenant_profiles.get(tenant).copied();
+        asked.or_else(of_tenant).unwrap_or(self.profile)
+    }
+
+    /// The spans of jobs of this profile: as they are set in that of these settings, and as the preset has
+    /// them in the other.
+    pub fn timing_of(&self, profile: Profile) -> Timing {
+        if profile == self.profile { self.timing } else { self.timing.with_jobs_of(profile) }
+    }
+
+    /// The figures by which jobs of this profile are decided.
+    pub fn policy_of(&self, profile: Profile) -> Policy {
+        let of = |settings: &Settings| Policy {
+            timing: self.timing_of(profile),
+            hedge_after_ms: settings.hedge_after_ms,
+            reconnect_grace_ms: settings.reconnect_grace_ms,
+            retry_backoff_ms: settings.retry_backoff_ms,
+        };
+        if profile == self.profile { of(self) } else { of(&Settings::preset(profile)) }
+    }
+
+    /// How jobs of this profile choose.
+    pub fn select_of(&self, profile: Profile) -> SelectPolicy {
+        if profile == self.profile {
+            return self.select;
+        }
+        SelectPolicy { sample_k: Settings::preset(profile).select.sample_k, ..self.select }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_has_the_profile_that_was_asked_for_or_its_tenants_or_the_instances() {
+        let (acme, other): (TenantId, TenantId) = ("acme".parse().unwrap(), "b".parse().unwrap());
+        let tenant_profiles = [(acme.clone(), Profile::Fast)].into();
+        let settings = Settings { tenant_profiles, ..Settings::stable() };
+        assert_eq!(settings.profile_of(None, &other), Profile::Stable);
+        assert_eq!(settings.profile_of(None, &acme), Profile::Fast);
+        assert_eq!(settings.profile_of(Some(Profile::Stable), &acme), Profile::Stable);
+    }
+
+    #[test]
+    fn what_is_set_counts_in_the_own_profile_and_the_other_has_its_preset() {
+        let mut settings = Settings { hedge_after_ms: Some(777), ..Settings::stable() };
+        settings.select.sample_k = 3;
+        settings.select.scan_bound = 9;
+        settings.timing.deadline_ms = 50_000;
+        let (own, fast) = (settings.policy_of(Profile::Stable), settings.policy_of(Profile::Fast));
+        assert_eq!((own.hedge_after_ms, own.timing.deadline_ms), (Some(777), 50_000));
+        assert_eq!((fast.hedge_after_ms, fast.timing.deadline_ms), (Some(2_000), 25_000));
+        assert!(own.retry_backoff_ms > 0 && fast.retry_backoff_ms == 0);
+        let (own, fast) = (settings.select_of(Profile::Stable), settings.select_of(Profile::Fast));
+        assert_eq!((own.sample_k, fast.sample_k), (3, 40), "fast compares more nodes");
+        assert_eq!(fast.scan_bound, 9);
+    }
+
+    #[test]
+    fn pivots_are_off_for_tenants_that_want_none() {
+        let (acme, other): (TenantId, TenantId) = ("acme".parse().unwrap(), "b".parse().unwrap());
+        let pivot = PivotPolicy { without: vec![acme.clone()], ..Settings::stable().pivot };
+        assert_eq!((pivot.of(&acme).len(), pivot.of(&other).len()), (0, 1));
     }
 }

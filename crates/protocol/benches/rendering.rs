@@ -183,6 +183,8 @@ fn result(message: &NodeMessage, out: &mut String) {
         group_id: ID,
         part_index: 0,
         scheduler_sent_at_ms: 1_700_000_000_000,
+        form: None,
+        via: None,
         audio_ack: None,
         node: ResultFields::of(message),
     }

@@ -4,9 +4,10 @@
 use std::fmt;
 
 use bytes::Bytes;
-use lingua_core::Lang;
 use lingua_core::eligibility::{Form, Route};
+use lingua_core::fleet::{AnswerForm, Fallbacks};
 use lingua_core::outcome::Code;
+use lingua_core::{Lang, Profile};
 use serde_json::value::RawValue;
 
 use crate::{Json, Refusal};
@@ -176,6 +177,39 @@ pub fn audio_format(word: Option<&str>) -> Result<&'static str, Refusal> {
     let word = word.unwrap_or("opus");
     let known = AUDIO_FORMATS.into_iter().find(|known| known.eq_ignore_ascii_case(word));
     known.ok_or_else(|| wrong("audio_format", "is opus, pcm16 or wav"))
+}
+
+/// What a person takes, by the words of `accept` and by whether speech was asked for: whether the translation
+/// is to be spoken, and what will do in its place.
+pub fn accepted(
+    words: Option<&[&str]>,
+    field: &str,
+    said: Option<bool>,
+    speech_field: &str,
+) -> Result<(bool, Fallbacks), Refusal> {
+    let Some(words) = words else {
+        let captions = said != Some(true);
+        return Ok((said.unwrap_or(true), Fallbacks { captions, pivot: true, original: false }));
+    };
+    let known = AnswerForm::ALL.map(AnswerForm::as_str);
+    if words.is_empty() || words.len() > known.len() || words.iter().any(|w| !known.contains(w)) {
+        return Err(wrong(field, format_args!("is a list of {}", known.join(", "))));
+    }
+    let has = |form: AnswerForm| words.contains(&form.as_str());
+    let [speech, captions, original] = AnswerForm::ALL.map(has);
+    if !(speech || captions) {
+        return Err(wrong(field, "has speech or captions among its words"));
+    }
+    if said.is_some_and(|said| said != speech) {
+        return Err(wrong(field, format_args!("contradicts {speech_field}")));
+    }
+    Ok((speech, Fallbacks { captions, pivot: true, original }))
+}
+
+/// A profile by its name.
+pub fn profile(field: &str, word: Option<&str>) -> Result<Option<Profile>, Refusal> {
+    let read = |word| Profile::parse(word).ok_or_else(|| wrong(field, "is stable or fast"));
+    word.map(read).transpose()
 }
 
 /// A text that is to be translated in place of speech.

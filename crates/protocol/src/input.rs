@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::JobOptions;
-use crate::options::JsonObject;
+use crate::options::{JsonObject, Switch};
 use crate::raw::RawFields;
 
 /// One utterance and what is wanted of it. Immutable, so that a retry has something to send.
@@ -79,13 +79,101 @@ impl JobInput {
 
     /// The same without speech: the node has no voice for it.
     pub fn without_voice(&self) -> Self {
+        self.with_steps(&[("use_tts", false)])
+    }
+
+    /// The same without a translation: what was said, in writing.
+    pub fn untranslated(&self) -> Self {
+        let mut input = self.with_steps(&[("use_nmt", false), ("use_tts", false)]);
+        input.options.tgt_lang.clone_from(&input.options.src_lang);
+        input
+    }
+
+    /// The first half of a translation by way of `via`.
+    pub fn into_language(&self, via: &str) -> Self {
+        let mut input = self.with_steps(&[("use_nmt", true), ("use_tts", false)]);
+        input.options.tgt_lang = via.to_owned();
+        input.one_way()
+    }
+
+    /// The second half: of the text that the first one gave. Nothing is known of what was said before in
+    /// that language.
+    pub fn from_language(&self, via: &str, text: Bytes, speech: bool) -> Self {
+        let steps = [("use_asr", false), ("use_nmt", true), ("use_tts", speech)];
+        let mut input = self.with_steps(&steps);
+        input.options.src_lang = via.to_owned();
+        input.options.dialect = None;
+        input.options.enable_streaming_asr = Switch(Some(false));
+        (input.audio, input.typed) = (text, true);
+        (input.context_text, input.padding_ms) = (None, None);
+        (input.manual_cut, input.timeout_cut, input.max_duration_cut) = (true, false, false);
+        input.one_way()
+    }
+
+    fn one_way(mut self) -> Self {
+        let options = &mut self.options;
+        (options.mode, options.lang_a, options.lang_b) = (None, None, None);
+        self
+    }
+
+    fn with_steps(&self, set: &[(&str, bool)]) -> Self {
         let steps = self.options.pipeline.as_ref().map(|steps| serde_json::from_str(steps.get()));
         let mut steps: serde_json::Map<String, serde_json::Value> =
             steps.and_then(Result::ok).unwrap_or_default();
-        steps.insert("use_tts".to_owned(), false.into());
+        for (step, is_wanted) in set {
+            steps.insert((*step).to_owned(), (*is_wanted).into());
+        }
         let steps = serde_json::value::to_raw_value(&steps).expect("a map of JSON is JSON");
         let mut input = self.clone();
         input.options.pipeline = Some(JsonObject(steps.into()));
         input
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said() -> JobInput {
+        let options = r#"{"src_lang":"de","tgt_lang":"zh","mode":"two_way_auto","lang_a":"de","lang_b":"zh",
+            "dialect":"bar","pipeline":{"use_asr":true,"use_nmt":true,"use_tts":true,"mine":1}}"#;
+        JobInput {
+            options: serde_json::from_str(options).unwrap(),
+            audio: Bytes::from_static(b"speech"),
+            context_text: Some("vorher".into()),
+            ..JobInput::default()
+        }
+    }
+
+    fn steps(input: &JobInput) -> serde_json::Value {
+        serde_json::from_str(input.options.pipeline.as_ref().unwrap().get()).unwrap()
+    }
+
+    #[test]
+    fn the_halves_of_a_way_by_another_language_say_what_each_node_does() {
+        let first = said().into_language("en");
+        assert_eq!((&*first.options.src_lang, &*first.options.tgt_lang), ("de", "en"));
+        assert_eq!((first.options.mode.as_ref(), first.text()), (None, None));
+        let wanted =
+            serde_json::json!({"use_asr": true, "use_nmt": true, "use_tts": false, "mine": 1});
+        assert_eq!(steps(&first), wanted);
+        assert_eq!(first.context_text.as_deref(), Some("vorher"));
+        let second = said().from_language("en", Bytes::from_static(b"good morning"), true);
+        assert_eq!((&*second.options.src_lang, &*second.options.tgt_lang), ("en", "zh"));
+        assert_eq!(second.text(), Some("good morning"));
+        assert_eq!((second.options.dialect.as_ref(), second.context_text.as_ref()), (None, None));
+        let wanted =
+            serde_json::json!({"use_asr": false, "use_nmt": true, "use_tts": true, "mine": 1});
+        assert_eq!(steps(&second), wanted);
+    }
+
+    #[test]
+    fn what_was_said_is_neither_translated_nor_spoken() {
+        let input = said().untranslated();
+        assert_eq!((&*input.options.src_lang, &*input.options.tgt_lang), ("de", "de"));
+        assert_eq!(
+            (&steps(&input)["use_nmt"], &steps(&input)["use_tts"]),
+            (&false.into(), &false.into())
+        );
     }
 }

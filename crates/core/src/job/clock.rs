@@ -26,7 +26,10 @@ impl Machine {
     pub(super) fn on_timer(&mut self, out: &mut Effects) {
         while self.is_open() && self.timer().is_some_and(|at| at <= self.now) {
             if self.search.as_ref().and_then(Search::timer).is_some_and(|at| at <= self.now) {
-                self.queue_timed_out(out);
+                match self.is_backing_off() {
+                    true => self.retry(out),
+                    false => self.queue_timed_out(out),
+                }
             } else if self.now >= self.request.deadline {
                 self.overdue(out);
             } else if matches!(self.watch, Watch::At(at) if at <= self.now) {

@@ -8,8 +8,10 @@ use std::time::Duration;
 use super::message::NodeMessage;
 use super::outcome::{Ended, NodeResult, Refusal, Reject};
 use crate::fleet::select::{Passed, Source, Verdict};
+use crate::fleet::{Fallbacks, Way};
 use crate::ids::NodeId;
 use crate::job::JobState;
+use crate::lang::Lang;
 use crate::outcome::Code;
 
 /// A message for a job: a node's word about an attempt, or a caller's about the job. Small,
@@ -103,8 +105,22 @@ pub enum Event {
     NoneChosen(Verdict),
     /// [`Effect::FindOldestMark`].
     OldestMark(Option<NodeId>),
-    /// [`Effect::FindTextNode`]: whether some node serves the pair in writing.
-    TextNode(bool),
+    /// [`Effect::FindAnotherWay`].
+    AnotherWay(Option<Way>),
+    /// [`Effect::BeginLeg`]: the job of this leg is handed in, unless it was refused.
+    LegBegun {
+        /// Which leg.
+        leg: Leg,
+        /// Why it was refused.
+        refused: Option<Refusal>,
+    },
+    /// News of a leg's job.
+    Leg {
+        /// Which leg.
+        leg: Leg,
+        /// What happened.
+        news: LegNews,
+    },
     /// [`Effect::DescribeLack`].
     LackDescribed(Refusal),
     /// [`Effect::Reserve`].
@@ -174,6 +190,38 @@ pub enum Event {
     Timer,
     /// A message for the job came.
     Message(JobEvent),
+}
+
+/// One of the two jobs of a translation by way of another language.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leg {
+    /// From what was said into the language between.
+    First,
+    /// From there on.
+    Second,
+}
+
+impl Leg {
+    /// From 1.
+    pub fn number(self) -> u32 {
+        match self {
+            Leg::First => 1,
+            Leg::Second => 2,
+        }
+    }
+}
+
+/// What a leg's job tells.
+#[derive(Clone)]
+pub enum LegNews {
+    /// A dispatch of it went out.
+    Assigned,
+    /// A node has it.
+    Accepted,
+    /// Something on the way.
+    Partial(NodeMessage),
+    /// It is over.
+    Ended(Ended),
 }
 
 /// What became of a wish for a slot.
@@ -298,12 +346,47 @@ pub enum Effect {
     /// Of the nodes that are marked as missing something for the pair, find the one whose mark is the
     /// oldest among those that [`super::Machine::may_unmark`] allows.
     FindOldestMark,
-    /// Look whether a node serves the pair in writing.
-    FindTextNode,
+    /// Look for a way to be of use all the same, among these.
+    FindAnotherWay(Fallbacks),
     /// Say what the fleet lacks, and when to try again.
     DescribeLack(Lack),
     /// The job wants text alone from now on.
     SwitchToText,
+    /// The job wants what was said in writing from now on, and no translation.
+    SwitchToOriginal,
+    /// Hand in the job of this leg.
+    BeginLeg {
+        /// Which leg.
+        leg: Leg,
+        /// The language between.
+        via: Lang,
+        /// The end of the second is spoken.
+        speech: bool,
+    },
+    /// Give the job of this leg up.
+    CancelLeg {
+        /// Which leg.
+        leg: Leg,
+        /// Why, in a word.
+        reason: &'static str,
+    },
+    /// Show and tell that a node was found for this leg.
+    LegPlaced {
+        /// Which leg.
+        leg: Leg,
+    },
+    /// Show that a node has this leg. Not told: the speech is not safe before the end.
+    LegAccepted {
+        /// Which leg.
+        leg: Leg,
+    },
+    /// Show that this leg is over.
+    LegOver {
+        /// Which leg.
+        leg: Leg,
+        /// A code; empty for a good end.
+        outcome: String,
+    },
     /// Ask the store for a slot on the node that was chosen.
     Reserve {
         /// For this attempt.
@@ -520,6 +603,13 @@ pub enum Note {
     PreferredFull,
     /// No node speaks the target language: the answer is text.
     TextOnly,
+    /// No node translates: the answer is what was said.
+    OriginalOnly,
+    /// No node translates straight into the target language.
+    Pivot {
+        /// The language between.
+        via: Lang,
+    },
 }
 
 /// What the fleet lacks for the job.

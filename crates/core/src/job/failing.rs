@@ -1,5 +1,7 @@
 //! An attempt comes to nothing: try elsewhere, wait for the other copy, or end. And the one ending.
 
+use std::time::Duration;
+
 use super::attempt::AttemptState;
 use super::event::{Blame, Effect, Effects, FinishAnswer, Pace};
 use super::machine::{Hedge, Machine, Phase, Record};
@@ -172,11 +174,38 @@ impl Machine {
         out.push(Effect::AskRetryBudget);
     }
 
+    /// A retry is allowed: it follows after a pause, as long as there is time for one.
+    pub(super) fn back_off(&mut self, out: &mut Effects) {
+        let timing = &self.policy.timing;
+        let doubled = self.policy.retry_backoff_ms << self.dispatches.saturating_sub(1).min(4);
+        let placing = Duration::from_millis(timing.send_ms + timing.ack_ms);
+        let left = self.now.until(self.request.deadline).saturating_sub(placing);
+        let pause = Duration::from_millis(doubled).min(left);
+        if pause.is_zero() {
+            return self.retry(out);
+        }
+        let until = self.now + pause;
+        self.show_retry(out);
+        if let Some(search) = &mut self.search {
+            search.step = SearchStep::BackingOff { until };
+        }
+    }
+
+    pub(super) fn is_backing_off(&self) -> bool {
+        self.search.as_ref().is_some_and(|s| matches!(s.step, SearchStep::BackingOff { .. }))
+    }
+
     pub(super) fn retry(&mut self, out: &mut Effects) {
-        let code = self.failure.as_ref().map_or(Code::InternalError, |failure| failure.code);
-        out.push(Effect::Retrying(code));
-        self.step(JobStep::Retry);
+        if !self.is_backing_off() {
+            self.show_retry(out);
+        }
         self.begin_search(out);
+    }
+
+    fn show_retry(&mut self, out: &mut Effects) {
+        let code = self.failure.as_ref().map_or(Code::InternalError, |failure| failure.code);
+        self.step(JobStep::Retry);
+        out.push(Effect::Retrying(code));
     }
 
     pub(super) fn end_with_failure(&mut self, out: &mut Effects) {
@@ -202,6 +231,7 @@ impl Machine {
             _ => "given_up",
         };
         self.stop_all(reason, out);
+        self.stop_leg(reason, out);
         self.end_search(out);
         if self.record == Record::Missing {
             return self.close(ended, out);
@@ -247,13 +277,19 @@ impl Machine {
     pub(super) fn on_finished(&mut self, answer: FinishAnswer, out: &mut Effects) {
         let Phase::Finishing(ended, by) = &mut self.phase else { return };
         let mut ended = std::mem::replace(&mut **ended, Ended::Cancelled(String::new()));
-        let Some(number) = *by else { return self.close(ended, out) };
+        let Some(number) = *by else {
+            if answer == FinishAnswer::Refused && matches!(ended, Ended::Done(_)) {
+                // Of two jobs in place of one.
+                out.push(Effect::Ignored);
+                ended = Ended::Failed(late());
+            }
+            return self.close(ended, out);
+        };
         let at = self.position(number).expect("the attempt that answers is kept until then");
         let attempt = self.attempts.remove(at);
         if answer == FinishAnswer::Refused {
             out.push(Effect::Ignored);
-            let late = Refusal::new(Code::JobTimeout, "the job had been ended before");
-            ended = Ended::Failed(late);
+            ended = Ended::Failed(late());
         }
         if attempt.link.result_ack {
             out.push(Effect::AcknowledgeResult { attempt: number });
@@ -277,6 +313,10 @@ impl Machine {
         self.phase = Phase::Over;
         out.push(Effect::Detach);
     }
+}
+
+fn late() -> Refusal {
+    Refusal::new(Code::JobTimeout, "the job had been ended before")
 }
 
 fn state_of(ended: &Ended) -> JobState {

@@ -7,6 +7,7 @@ use super::attempt::{Attempt, AttemptState, Commit};
 use super::event::{BudgetAnswer, CommitAnswer, Effect, Effects, Event, Link, NotSent, Pace};
 use super::failing::Failure;
 use super::outcome::{Ended, Refusal};
+use super::relay::Relay;
 use super::search::{Search, SearchStep};
 use super::{JobState, JobStep, Policy, Request};
 use crate::budget::step_timeout;
@@ -48,6 +49,8 @@ pub struct Machine {
     pub(super) record: Record,
     pub(super) hedge: Hedge,
     pub(super) watch: Watch,
+    /// The two jobs that it is done by, if it is.
+    pub(super) relay: Option<Relay>,
     /// Why the last attempt failed.
     pub(super) failure: Option<Refusal>,
 }
@@ -111,6 +114,7 @@ impl Machine {
             record: Record::Missing,
             hedge: Hedge::Unused,
             watch,
+            relay: None,
             failure: None,
         }
     }
@@ -125,7 +129,10 @@ impl Machine {
             }
             Event::NoneChosen(verdict) => self.on_none_chosen(verdict, out),
             Event::OldestMark(node) => self.on_oldest_mark(node, out),
-            Event::TextNode(found) => self.on_text_node(found, out),
+            Event::AnotherWay(way) => self.on_another_way(way, out),
+            Event::LegBegun { leg, refused } => self.on_leg_begun(leg, refused, out),
+            Event::Leg { leg, news } if self.is_running(leg) => self.on_leg(leg, news, out),
+            Event::Leg { .. } => out.push(Effect::Ignored),
             Event::LackDescribed(refusal) => self.on_lack_described(refusal, out),
             Event::Reserved { attempt, slot, record } => {
                 self.on_reserved(attempt, slot, record, out);
@@ -335,7 +342,7 @@ impl Machine {
         match (step, answer) {
             (SearchStep::HedgeBudget, BudgetAnswer::Allowed) => self.begin_search(out),
             (SearchStep::HedgeBudget, BudgetAnswer::Spent) => self.search = None,
-            (SearchStep::RetryBudget, BudgetAnswer::Allowed) => self.retry(out),
+            (SearchStep::RetryBudget, BudgetAnswer::Allowed) => self.back_off(out),
             (SearchStep::RetryBudget, BudgetAnswer::Spent) => {
                 out.push(Effect::RetryRefused);
                 self.end_with_failure(out);

@@ -8,6 +8,7 @@ use super::machine::{Machine, Phase, Record, deadline_passed};
 use super::outcome::{Ended, Refusal};
 use super::{JobStep, Link};
 use crate::fleet::select::{Passed, Source, Verdict};
+use crate::fleet::{Fallbacks, Way};
 use crate::ids::NodeId;
 use crate::outcome::Code;
 use crate::time::Moment;
@@ -49,8 +50,14 @@ pub(super) enum SearchStep {
     Placing,
     /// A node whose mark may be left aside.
     OldestMark(Verdict),
-    /// A node that serves the pair in writing.
-    TextNode,
+    /// A way to be of use all the same.
+    AnotherWay,
+    /// The record, before the first of two jobs is handed in.
+    WritingRelay,
+    /// The moment of a retry.
+    BackingOff {
+        until: Moment,
+    },
     /// What the fleet lacks, for the job's ending.
     Lack,
     /// The record, before the job waits.
@@ -83,10 +90,10 @@ impl Search {
         Search::new(SearchKind::Hedge, SearchStep::HedgeBudget)
     }
 
-    /// When the job waits no longer.
+    /// When the job waits no longer, in the queue or for a retry.
     pub fn timer(&self) -> Option<Moment> {
         match self.step {
-            SearchStep::Waiting { until, .. } => Some(until),
+            SearchStep::Waiting { until, .. } | SearchStep::BackingOff { until } => Some(until),
             _ => None,
         }
     }
@@ -213,7 +220,7 @@ impl Machine {
     }
 
     /// Takes note of what became of the record; `Err` if the job cannot go on.
-    fn record_answered(&mut self, answer: RecordAnswer) -> Result<(), RecordAnswer> {
+    pub(super) fn record_answered(&mut self, answer: RecordAnswer) -> Result<(), RecordAnswer> {
         match answer {
             RecordAnswer::NotAsked => Ok(()),
             RecordAnswer::Written => {
@@ -227,7 +234,7 @@ impl Machine {
         }
     }
 
-    fn end_unwritten(&mut self, answer: RecordAnswer, out: &mut Effects) {
+    pub(super) fn end_unwritten(&mut self, answer: RecordAnswer, out: &mut Effects) {
         match answer {
             RecordAnswer::Exists => self.detach(out),
             RecordAnswer::Superseded => {
@@ -276,6 +283,9 @@ impl Machine {
         out: &mut Effects,
     ) {
         let Some(number) = attempt else {
+            if self.is_at(SearchStep::WritingRelay) {
+                return self.on_relay_recorded(answer, out);
+            }
             if !self.is_at(SearchStep::WritingRecord) {
                 return;
             }
@@ -331,13 +341,13 @@ impl Machine {
         self.busy.clear();
         let verdict = if busy { Verdict::Busy } else { verdict };
         let only_marked = Verdict::PreferredNotCapable(Passed::Excluded);
-        let wants_text = self.request.speech && self.request.text_will_do;
+        let may_fall_back = self.request.may_fall_back();
         if verdict == Verdict::OnlyFailed || verdict == only_marked {
             search.step = SearchStep::OldestMark(verdict);
             out.push(Effect::FindOldestMark);
-        } else if verdict == Verdict::NoneEligible && self.failure.is_none() && wants_text {
-            search.step = SearchStep::TextNode;
-            out.push(Effect::FindTextNode);
+        } else if verdict == Verdict::NoneEligible && self.failure.is_none() && may_fall_back {
+            search.step = SearchStep::AnotherWay;
+            out.push(Effect::FindAnotherWay(self.request.fallbacks));
         } else {
             self.wait_or_end(verdict, out);
         }
@@ -354,16 +364,26 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_text_node(&mut self, found: bool, out: &mut Effects) {
-        if !self.is_at(SearchStep::TextNode) {
+    /// Each way is gone once, so that this comes to an end.
+    pub(super) fn on_another_way(&mut self, way: Option<Way>, out: &mut Effects) {
+        if !self.is_at(SearchStep::AnotherWay) {
             return;
         }
-        if !found {
-            return self.wait_or_end(Verdict::NoneEligible, out);
+        match way {
+            None => return self.wait_or_end(Verdict::NoneEligible, out),
+            Some(Way::Pivot { via, speech }) => return self.begin_relay(via, speech, out),
+            Some(Way::Captions) => {
+                self.request.fallbacks.captions = false;
+                out.push(Effect::SwitchToText);
+                out.push(Effect::Note(Note::TextOnly));
+            }
+            Some(Way::Original) => {
+                self.request.fallbacks = Fallbacks::NONE;
+                out.push(Effect::SwitchToOriginal);
+                out.push(Effect::Note(Note::OriginalOnly));
+            }
         }
         self.request.speech = false;
-        out.push(Effect::SwitchToText);
-        out.push(Effect::Note(Note::TextOnly));
         self.choose_anew(out);
     }
 

@@ -14,6 +14,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..2_000u16).prop_map(Step::Pass),
         2 => Just(Step::Idle),
         1 => any::<u8>().prop_map(Step::Call),
+        3 => (any::<bool>(), any::<u8>()).prop_map(|(second, kind)| Step::Leg(second, kind)),
     ];
     prop::collection::vec(step, 0..120)
 }

@@ -1,6 +1,7 @@
 //! What becomes of a job, as lists of events and effects: one scenario each, in no time.
 
 mod placing;
+mod relays;
 mod script;
 
 use lingua_core::fleet::select::Verdict;

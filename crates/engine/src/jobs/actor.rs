@@ -9,12 +9,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lingua_core::Moment;
-use lingua_core::eligibility::Need;
+use lingua_core::fleet::{AnswerForm, Fallbacks, Way, original};
 use lingua_core::job::event::{self, Among, Blame, BudgetAnswer, ChooseFrom, Pace, QueueAnswer};
-use lingua_core::job::{Effect, Effects, Event, Machine, Request};
+use lingua_core::job::{Effect, Effects, Event, Leg, Machine, Request};
 use lingua_core::outcome::Code;
 use lingua_core::time::millis;
+use lingua_core::{Lang, Moment};
 use lingua_store::jobs::Ending;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
@@ -24,7 +24,8 @@ use super::attempts::Attempts;
 use super::choosing::{Choosing, oldest_mark};
 use super::node_port::AttemptFailure;
 use super::queue::{Ticket, Wakeup};
-use super::registry::Job;
+use super::registry::{Got, Job};
+use super::relay::{Relay, Wanted};
 use super::reporting::{Reporter, Summary};
 use super::spans::JobSpans;
 use super::{Dispatcher, lack};
@@ -54,6 +55,8 @@ pub(super) struct JobActor {
     /// Its place in the queue, while it waits.
     ticket: Option<Ticket>,
     spans: JobSpans,
+    /// The two jobs that it is done by, if it is.
+    relay: Option<Box<Relay>>,
 }
 
 impl JobActor {
@@ -70,10 +73,10 @@ impl JobActor {
             in_turn: spec.turn.is_some(),
             in_session: spec.epoch.is_some(),
             speech: spec.need.speech,
-            text_will_do: spec.text_will_do,
+            fallbacks: fallbacks(&dispatcher, &spec),
         };
         let spans = JobSpans::begin(&dispatcher.shared, &spec);
-        let policy = Arc::clone(&dispatcher.policy);
+        let policy = Arc::clone(dispatcher.policy(spec.profile));
         let attempts = Attempts::new(Arc::clone(&dispatcher), spec.id);
         JobActor {
             reporter: Reporter::new(Arc::clone(&dispatcher), job, spec.observer.take()),
@@ -89,6 +92,7 @@ impl JobActor {
             attempts,
             ticket: None,
             spans,
+            relay: None,
         }
     }
 
@@ -135,6 +139,9 @@ impl JobActor {
         if let Ok(message) = self.mailbox.try_recv() {
             return Event::Message(message);
         }
+        if let Some(news) = self.relay.as_mut().and_then(|relay| relay.try_next()) {
+            return news;
+        }
         if self.machine.awaits_idle() {
             return Event::Idle;
         }
@@ -147,6 +154,12 @@ impl JobActor {
         let wakeup = async {
             match &mut self.ticket {
                 Some(ticket) => (&mut ticket.wakeup).await,
+                None => std::future::pending().await,
+            }
+        };
+        let leg = async {
+            match &mut self.relay {
+                Some(relay) => relay.next().await,
                 None => std::future::pending().await,
             }
         };
@@ -169,6 +182,7 @@ impl JobActor {
                 Some(message) => Event::Message(message),
                 None => unreachable!("the actor itself holds a sender"),
             },
+            news = leg => news,
             () = timer.as_mut() => Event::Timer,
         }
     }
@@ -180,7 +194,8 @@ impl JobActor {
             Effect::FindOldestMark => {
                 Event::OldestMark(oldest_mark(&self.dispatcher, &self.spec, &self.machine))
             }
-            Effect::FindTextNode => Event::TextNode(self.has_text_node()),
+            Effect::FindAnotherWay(ways) => Event::AnotherWay(self.another_way(ways)),
+            Effect::BeginLeg { leg, via, speech } => self.begin_leg(leg, via, speech),
             Effect::DescribeLack(lack) => {
                 Event::LackDescribed(lack::describe(&self.dispatcher, &self.spec, lack))
             }
@@ -242,9 +257,32 @@ impl JobActor {
         event
     }
 
-    fn has_text_node(&self) -> bool {
-        let need = Need { speech: false, ..self.spec.need.clone() };
-        self.dispatcher.shared.fleet.lock().shortage(&need).is_none()
+    fn another_way(&self, ways: Fallbacks) -> Option<Way> {
+        let (shared, need) = (&self.dispatcher.shared, &self.spec.need);
+        let way =
+            shared.fleet.lock().another_way(need, ways, shared.settings.pivot.of(&need.tenant));
+        if way.is_some() {
+            // It is not what was asked for: whoever could do that is told so.
+            self.dispatcher.demand.note(need.route, need.speech);
+        }
+        way
+    }
+
+    fn begin_leg(&mut self, leg: Leg, via: Lang, speech: bool) -> Event {
+        let wanted = Wanted { leg, via, speech, left: self.deadline_in() };
+        let relay = self.relay.get_or_insert_with(|| Box::new(Relay::new()));
+        let refused = match relay.begin(&self.dispatcher, &self.spec, &wanted) {
+            Ok(job) => {
+                if leg == Leg::First {
+                    self.dispatcher.shared.metrics.jobs.pivots.inc();
+                }
+                let form = AnswerForm::of(speech);
+                self.reporter.leg_begun(&job, Got { form, via: Some(via) });
+                None
+            }
+            Err(refusal) => Some(refusal),
+        };
+        Event::LegBegun { leg, refused }
     }
 
     fn send(&mut self, attempt: u32) -> Event {
@@ -288,9 +326,21 @@ impl JobActor {
             }
             Effect::RefundShare => self.dispatcher.queue.refund(&self.spec.need.tenant),
             Effect::SwitchToText => {
-                self.dispatcher.demand.note(self.spec.need.route, true);
                 self.spec.need.speech = false;
                 self.spec.work = Arc::new(self.spec.work.without_voice());
+                self.reporter.form(AnswerForm::Captions);
+            }
+            Effect::SwitchToOriginal => {
+                if let Some(need) = original(&self.spec.need) {
+                    self.spec.need = need;
+                }
+                self.spec.work = Arc::new(self.spec.work.untranslated());
+                self.reporter.form(AnswerForm::Original);
+            }
+            Effect::CancelLeg { reason, .. } => {
+                if let Some(relay) = &self.relay {
+                    relay.cancel(reason);
+                }
             }
             Effect::NoteGap { attempt, model } => {
                 let (port, route) = (&self.attempts.get(attempt).port, self.spec.need.route);
@@ -342,6 +392,16 @@ impl JobActor {
                 }
                 self.reporter.accepted(state, attempt).await;
             }
+            Effect::LegPlaced { leg } => {
+                if let Some(node) = self.relay.as_ref().and_then(|relay| relay.node()) {
+                    self.reporter.leg_placed(state, leg, node).await;
+                }
+            }
+            Effect::LegAccepted { leg } => self.reporter.leg_accepted(state, leg),
+            Effect::LegOver { leg, outcome } => {
+                let outcome = if outcome.is_empty() { "ok" } else { &outcome };
+                self.reporter.attempt_over(leg.number(), outcome);
+            }
             Effect::Partial { attempt, body } => self.reporter.partial(attempt, body),
             Effect::AttemptFailed { attempt, code, text, blame, wasted } => {
                 if (code, blame) == (Code::AckTimeout, Blame::Attempt) {
@@ -368,4 +428,11 @@ impl JobActor {
             _ => unreachable!("performed before"),
         }
     }
+}
+
+/// What will do for this job. One that names its node has its reasons, and goes no other way.
+fn fallbacks(dispatcher: &Dispatcher, spec: &JobSpec) -> Fallbacks {
+    let langs = dispatcher.shared.settings.pivot.of(&spec.need.tenant);
+    let pivot = spec.fallbacks.pivot && spec.preferred.is_none() && !langs.is_empty();
+    Fallbacks { pivot, ..spec.fallbacks }
 }

@@ -113,6 +113,15 @@ impl Admission {
         Ok(())
     }
 
+    /// A job that was taken in is done by another one, which counts beside it: at most one at a time.
+    pub(super) fn enter_part(&self, tenant: &TenantId) {
+        let mut open = self.open.lock();
+        open.total += 1;
+        let due = Instant::now();
+        let entry = open.tenants.entry(tenant.clone());
+        entry.or_insert(Tenant { open: 0, due }).open += 1;
+    }
+
     /// A job of this tenant is over.
     pub(super) fn release(&self, tenant: &TenantId) {
         let mut open = self.open.lock();

@@ -124,7 +124,8 @@ impl Attempts {
         let Some(turn) = &spec.turn else { return };
         let node = self.get(attempt).port.id().clone();
         let shared = &self.dispatcher.shared;
-        let lease = Duration::from_millis(shared.settings.timing.exec_max_ms);
+        let timing = &self.dispatcher.policy(spec.profile).timing;
+        let lease = Duration::from_millis(timing.exec_max_ms);
         let bound = shared.store.turns.bind(&spec.session, turn, &node, lease).await;
         if let Err(error) = bound {
             tracing::debug!(%error, "a turn was not bound to its node");

@@ -80,7 +80,8 @@ fn selector(
         excluded,
         heard,
     };
-    Selector::new(spec.need.clone(), wish, shared.settings.select, shared.chance.bits())
+    let select = dispatcher.selects[spec.profile as usize];
+    Selector::new(spec.need.clone(), wish, select, shared.chance.bits())
 }
 
 /// Of the nodes that are marked for the job's direction the one whose mark is the oldest: it may have

@@ -101,6 +101,12 @@ fn retry_after_ms(dispatcher: &Dispatcher, spec: &JobSpec) -> u64 {
 pub(super) fn note_text(note: Note) -> String {
     match note {
         Note::PreferredFull => "preferred node passed over: it has no slot free".to_owned(),
+        Note::OriginalOnly => {
+            "no node translates: the answer is what was said, in writing".to_owned()
+        }
+        Note::Pivot { via } => {
+            format!("no node translates straight into the target language: by way of {via}")
+        }
         Note::TextOnly => "no node speaks the target language: the answer is text".to_owned(),
         Note::PreferredPassed(passed) => {
             let why = match passed {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_core::eligibility::Route;
+use lingua_core::fleet::AnswerForm;
 use lingua_core::job::JobState;
-use lingua_core::{JobId, NodeId, SessionKey};
+use lingua_core::{JobId, Lang, NodeId, Profile, SessionKey};
 use lingua_store::jobs::JobRecord;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::error::TrySendError;
@@ -29,6 +30,8 @@ pub struct Job {
     pub route: Route,
     /// The translation is to be spoken.
     speech: bool,
+    /// By which figures it is decided.
+    pub profile: Profile,
     trace_id: Arc<str>,
     /// Until it ends: an ended job is kept for a while, its mailbox is not.
     events: Mutex<Option<mpsc::Sender<JobEvent>>>,
@@ -59,10 +62,32 @@ pub struct View {
     pub partial: Option<NodeMessage>,
     /// What is worth knowing about the choice.
     pub notes: Vec<String>,
+    /// In which form the answer is, or is to be.
+    pub got: Got,
+    /// The jobs that it is done by, of one by way of another language.
+    pub legs: Vec<LegView>,
     /// How it ended.
     pub ended: Option<Ended>,
     /// Another instance has it, and this is what the store knows.
     pub remote: Option<JobRecord>,
+}
+
+/// In which form an answer is, and which way it went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Got {
+    /// The form.
+    pub form: AnswerForm,
+    /// The language that it went by.
+    pub via: Option<Lang>,
+}
+
+/// One of the two jobs of a translation by way of another language.
+#[derive(Clone, Debug)]
+pub struct LegView {
+    /// Its id.
+    pub job: JobId,
+    /// Its direction.
+    pub route: Route,
 }
 
 impl Job {
@@ -77,6 +102,8 @@ impl Job {
             attempts: Vec::new(),
             partial: None,
             notes: Vec::new(),
+            got: Got { form: AnswerForm::of(spec.need.speech), via: None },
+            legs: Vec::new(),
             ended: None,
             remote: None,
         };
@@ -85,6 +112,7 @@ impl Job {
             session: spec.session.clone(),
             route: spec.need.route,
             speech: spec.need.speech,
+            profile: spec.profile,
             trace_id: spec.work.trace_id.as_str().into(),
             events: Mutex::new(Some(events)),
             view: Mutex::new(view),
@@ -108,6 +136,7 @@ impl Job {
             session: self.session.clone(),
             route: self.route,
             speech: self.speech,
+            profile: self.profile,
             trace_id: Arc::clone(&self.trace_id),
             state: view.state,
             code: code.map(JobSummary::cut),
@@ -125,6 +154,11 @@ impl Job {
     /// How it stands now.
     pub fn view(&self) -> View {
         self.view.lock().clone()
+    }
+
+    /// In which form the answer is, or is to be.
+    pub fn got(&self) -> Got {
+        self.view.lock().got
     }
 
     /// What the store knows of it, if another instance has it.

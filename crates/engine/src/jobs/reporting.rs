@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_core::eligibility::Route;
+use lingua_core::fleet::AnswerForm;
 use lingua_core::fleet::select::Source;
-use lingua_core::job::JobState;
+use lingua_core::job::{JobState, Leg};
 use lingua_core::outcome::Code;
 use lingua_core::time::millis;
 use lingua_core::{NodeId, SessionKey};
@@ -13,7 +14,7 @@ use lingua_store::jobs::JobRecord;
 use tokio::time::Instant;
 
 use super::Dispatcher;
-use super::registry::Job;
+use super::registry::{Got, Job, LegView};
 use crate::job::{Ended, JobNews, NodeMessage, Observer, OrphanedOutcome, Refusal};
 use crate::job_log::AttemptSummary;
 
@@ -114,6 +115,60 @@ impl Reporter {
             if let Some(attempt) = view.attempts.iter_mut().find(|a| a.number == number) {
                 attempt.ended_ms = Some(now_ms);
                 attempt.outcome = Some(outcome.into());
+            }
+        });
+    }
+
+    /// In which form the answer will be.
+    pub fn form(&self, form: AnswerForm) {
+        self.job.change(|view| view.got.form = form);
+    }
+
+    /// A leg of the job is handed in.
+    pub fn leg_begun(&self, leg: &Job, got: Got) {
+        let leg = LegView { job: leg.id, route: leg.route };
+        self.job.change(|view| {
+            view.got = got;
+            view.legs.push(leg);
+        });
+    }
+
+    /// A node was found for a leg. The session hears of the first alone: to it there is one job.
+    pub async fn leg_placed(&self, state: JobState, leg: Leg, node: NodeId) {
+        let now_ms = self.dispatcher.shared.clock.now().as_millis();
+        let number = leg.number();
+        let new = self.job.change(|view| {
+            view.state = state;
+            view.dispatched_ms.get_or_insert(now_ms);
+            if let Some(known) = view.attempts.iter_mut().find(|known| known.number == number) {
+                known.node = node;
+                return false;
+            }
+            view.attempts.push(AttemptSummary {
+                number,
+                node,
+                source: "pivot",
+                sent_ms: now_ms,
+                acked_ms: None,
+                ended_ms: None,
+                outcome: None,
+            });
+            true
+        });
+        if new && leg == Leg::First {
+            self.tell(JobNews::Assigned { attempt: number, hedge: false }).await;
+        }
+    }
+
+    /// A node has a leg. The session does not hear it: until the end nobody has what was said in a form
+    /// that would survive this instance.
+    pub fn leg_accepted(&self, state: JobState, leg: Leg) {
+        let now_ms = self.dispatcher.shared.clock.now().as_millis();
+        self.job.change(|view| {
+            view.state = state;
+            view.acked_ms.get_or_insert(now_ms);
+            if let Some(known) = view.attempts.iter_mut().find(|one| one.number == leg.number()) {
+                known.acked_ms.get_or_insert(now_ms);
             }
         });
     }

@@ -170,7 +170,8 @@ pub(super) async fn write_assignment(
     assignment: &Assignment,
 ) -> AssignAnswer {
     let shared = &dispatcher.shared;
-    let limit = shared.settings.timing.max_attempts + MAX_REJECTED + 2;
+    let most = dispatcher.policies.iter().map(|policy| policy.timing.max_attempts).max();
+    let limit = most.unwrap_or_default() + MAX_REJECTED + 2;
     match shared.store.jobs.assign(job, assignment, limit).await {
         Ok(Assign::Assigned) => AssignAnswer::Written,
         Ok(Assign::Unknown) => AssignAnswer::Unknown,

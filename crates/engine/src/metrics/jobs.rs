@@ -7,6 +7,13 @@ use super::known::By;
 use super::registrar::{counter, gauge, metric};
 use super::{Metrics, Registrar, Timed, known, spans};
 
+/// A histogram of seconds.
+macro_rules! timed {
+    ($to:expr, $name:literal, $help:literal) => {
+        Timed::of(metric!($to, $name, $help, spans(), Seconds))
+    };
+}
+
 /// Jobs: how they find a node, wait and end.
 pub(crate) struct JobMetrics {
     reserve: By,
@@ -15,6 +22,7 @@ pub(crate) struct JobMetrics {
     pub(crate) granted: Counter,
     pub(crate) done: Counter,
     pub(crate) hedges: Counter,
+    pub(crate) pivots: Counter,
     pub(crate) pool_empty: Counter,
     pub(crate) retries_refused: Counter,
     pub(crate) slots_left: Counter,
@@ -50,6 +58,7 @@ impl JobMetrics {
             reserve,
             ended,
             hedges: counter!(to, "hedges", "Hedged attempts: second copies of slow jobs"),
+            pivots: counter!(to, "pivots", "Jobs translated by way of another language"),
             pool_empty: counter!(to, "pool_empty", "Jobs for which no eligible node existed"),
             retries_refused: counter!(to, "retries_refused", "Retries refused by the retry budget"),
             slots_left: counter!(
@@ -64,27 +73,9 @@ impl JobMetrics {
             ),
             waiting: gauge!(to, "waiting_jobs", "Jobs queued for a slot"),
             open_jobs: gauge!(to, "open_jobs", "Open jobs of this instance"),
-            place_seconds: Timed::of(metric!(
-                to,
-                "dispatch",
-                "Time from job submission to dispatch",
-                spans(),
-                Seconds
-            )),
-            wait_seconds: Timed::of(metric!(
-                to,
-                "wait",
-                "Queueing time of jobs that were queued",
-                spans(),
-                Seconds
-            )),
-            job_seconds: Timed::of(metric!(
-                to,
-                "job",
-                "Time from job submission to its end",
-                spans(),
-                Seconds
-            )),
+            place_seconds: timed!(to, "dispatch", "Time from job submission to dispatch"),
+            wait_seconds: timed!(to, "wait", "Queueing time of jobs that were queued"),
+            job_seconds: timed!(to, "job", "Time from job submission to its end"),
             retries: metric!(
                 to,
                 "retries",

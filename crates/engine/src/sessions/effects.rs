@@ -160,7 +160,11 @@ impl Actor {
                 let (job, trace_id) = (Some(answer.job), &*answer.trace_id);
                 let about = About { utterance_index, job, trace_id, direction };
                 let (turn, body) = (turn.as_str(), &answer.body);
-                self.send(ToClient::Result { about, turn, part_index, body, audio_ack });
+                let form = answer.got.map(|got| got.form).filter(|_| self.options.says_form);
+                let via = answer.got.and_then(|got| got.via);
+                let result =
+                    ToClient::Result { about, turn, part_index, body, form, via, audio_ack };
+                self.send(result);
                 let bounds = self.service.shared.settings.sessions;
                 self.machine.forget_endings_beyond(bounds.kept_bytes, |kept| kept.body.size());
             }

@@ -166,7 +166,8 @@ impl Actor {
                 typed: options.typed,
                 ..Need::of(route, options.speech, session.tenant().clone())
             },
-            text_will_do: !options.requires_speech,
+            fallbacks: options.fallbacks,
+            profile: self.service.shared.settings.profile_of(options.profile, session.tenant()),
             preferred: None,
             strict: false,
             turn: (!alone).then(|| lane_turn(&utterance.turn, lane)),

@@ -118,7 +118,7 @@ fn joins(options: &SpeechOptions) -> bool {
 /// Whether pieces are of one utterance.
 fn same(a: &SpeechOptions, b: &SpeechOptions) -> bool {
     a.routes == b.routes
-        && (a.speech, a.requires_speech) == (b.speech, b.requires_speech)
+        && (a.speech, a.fallbacks) == (b.speech, b.fallbacks)
         && (a.audio_format, a.sample_rate) == (b.audio_format, b.sample_rate)
         && (&a.job.src_lang, &a.job.tgt_lang) == (&b.job.src_lang, &b.job.tgt_lang)
         && a.job.dialect == b.job.dialect
@@ -161,6 +161,7 @@ mod tests {
 
     use lingua_core::Lang;
     use lingua_core::eligibility::Route;
+    use lingua_core::fleet::Fallbacks;
     use lingua_core::session::Routes;
     use lingua_protocol::JobOptions;
 
@@ -175,7 +176,10 @@ mod tests {
             routes: Routes::one(Route::Directed(en, zh)),
             speech: true,
             typed: false,
-            requires_speech: false,
+            fallbacks: Fallbacks { captions: true, ..Fallbacks::NONE },
+            says_form: false,
+            profile: None,
+            steps: None,
             job: JobOptions {
                 src_lang: "en".into(),
                 tgt_lang: "zh".into(),

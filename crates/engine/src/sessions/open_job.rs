@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::outbound::{About, Direction};
 use super::saved_state::SavedJob;
 use crate::job::{Ended, JobSpec, NodeMessage, Refusal};
-use crate::jobs::Job;
+use crate::jobs::{Got, Job};
 use crate::trace::Live;
 
 /// What a node answered, with what the client is told along with it. Cheap to clone.
@@ -18,6 +18,8 @@ use crate::trace::Live;
 pub(super) struct Answer {
     pub job: JobId,
     pub trace_id: Arc<str>,
+    /// Not known of a job of an earlier owner of the session.
+    pub got: Option<Got>,
     pub body: NodeMessage,
 }
 
@@ -59,7 +61,8 @@ pub(super) struct OpenJob {
 
 impl OpenJob {
     pub fn answer(&self, body: NodeMessage) -> Answer {
-        Answer { job: self.id, trace_id: Arc::clone(&self.trace_id), body }
+        let got = self.job.as_ref().map(|job| job.got());
+        Answer { job: self.id, trace_id: Arc::clone(&self.trace_id), got, body }
     }
 
     pub fn about(&self) -> About<'_> {

@@ -1,6 +1,8 @@
 //! How speech is to be worked on.
 
+use lingua_core::Profile;
 use lingua_core::eligibility::Route;
+use lingua_core::fleet::Fallbacks;
 use lingua_core::session::Routes;
 use lingua_protocol::JobOptions;
 use lingua_protocol::options::JsonObject;
@@ -14,8 +16,14 @@ pub struct SpeechOptions {
     pub speech: bool,
     /// What is said is a text.
     pub typed: bool,
-    /// Without a voice for the target language there is to be no answer, instead of text alone.
-    pub requires_speech: bool,
+    /// What will do if no node does all of it.
+    pub fallbacks: Fallbacks,
+    /// The client wants to hear in which form its answers are.
+    pub says_form: bool,
+    /// By which figures its jobs are decided, if it says so.
+    pub profile: Option<Profile>,
+    /// The steps that the client named for its session.
+    pub steps: Option<JsonObject>,
     /// What the client wants of each job. Of several targets it names the first.
     pub job: JobOptions,
     /// The steps for a target that is the language spoken, if there is one among several.

@@ -1,6 +1,7 @@
 //! What a client is told, before its connection encodes it.
 
 use lingua_core::eligibility::Route;
+use lingua_core::fleet::AnswerForm;
 use lingua_core::outcome::MissingReason;
 use lingua_core::session::Routes;
 use lingua_core::{JobId, Lang, SessionId};
@@ -45,6 +46,10 @@ pub enum ToClient<'a> {
         part_index: u32,
         /// The node's message as it came.
         body: &'a NodeMessage,
+        /// In which form it is, for a client that wants to hear that.
+        form: Option<AnswerForm>,
+        /// The language that it went by.
+        via: Option<Lang>,
         /// Speech up to this piece need not be sent again: it has its ending with this very word.
         audio_ack: Option<u32>,
     },

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use lingua_core::Lang;
 use lingua_core::eligibility::Route;
+use lingua_core::fleet::Fallbacks;
 use lingua_core::session::Routes;
 use lingua_store::memory::MemoryStore;
 use lingua_store::{Clock, Instance};
@@ -78,7 +79,10 @@ fn opening() -> Opening {
         routes: Routes::one(Route::Directed(lang("en"), lang("zh"))),
         speech: true,
         typed: false,
-        requires_speech: false,
+        fallbacks: Fallbacks { captions: true, ..Fallbacks::NONE },
+        says_form: false,
+        profile: None,
+        steps: None,
         job: JobOptions { src_lang: "en".into(), tgt_lang: "zh".into(), ..JobOptions::default() },
         untranslated: None,
         audio_format: "pcm16",

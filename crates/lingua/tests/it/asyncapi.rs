@@ -227,6 +227,8 @@ fn right(name: &str, schema: &Value) -> Value {
         "language_capabilities" => return json!({"semantic_languages": ["en", "zh"]}),
         "running" => return json!([]),
         "targets" => return json!(["zh"]),
+        "accept" => return json!(["speech"]),
+        "profile" => return json!("fast"),
         "last_indexes" => return json!({"zh": 1}),
         _ => {}
     }

@@ -51,6 +51,7 @@ mod leading;
 mod logs;
 mod looking;
 mod needs;
+mod modes;
 mod no_oversell;
 mod observing;
 mod openapi;

@@ -1,5 +1,7 @@
 //! What a client says, described by the types that it is read with.
 
+use lingua_core::Profile;
+
 use super::inbound::{
     AUDIO_FRAME, Addressed, AudioChunk, Auth, Cancel, Codec, FINAL_FRAME, Heartbeat, SessionInit,
     Targets, TextUtterance, Utterance,
@@ -11,11 +13,8 @@ use crate::fields::{AUDIO_FORMATS, MODES};
 /// Every message of a client.
 pub fn from_client() -> Vec<Described> {
     let options = only(of::<JobOptions>(), "mode", &MODES);
-    // The steps of a session follow from what it wants.
-    let mut of_session = options.clone();
-    if let Some(fields) = of_session["properties"].as_object_mut() {
-        fields.remove("pipeline");
-    }
+    let profiles = Profile::ALL.map(Profile::as_str);
+    let init = only(of::<SessionInit<'_>>(), "profile", &profiles);
     let targets = of::<Targets>();
     let codecs = Codec::ALL.map(Codec::as_str);
     let one = |name, about, schema| Described::read(&[name], about, &[schema]);
@@ -24,7 +23,7 @@ pub fn from_client() -> Vec<Described> {
         Described::read(
             &["session_init"],
             "The first message: opens a session, or goes on with one.",
-            &[only(of::<SessionInit<'_>>(), "codec", &codecs), of_session.clone(), targets.clone()],
+            &[only(init, "codec", &codecs), options.clone(), targets.clone()],
         ),
         one("audio_chunk", "A piece of speech.", of::<AudioChunk<'_>>()),
         Described::read(
@@ -35,13 +34,13 @@ pub fn from_client() -> Vec<Described> {
         Described::read(
             &["text_utterance"],
             "A text in place of speech, with a direction of its own.",
-            &[of::<TextUtterance<'_>>(), options],
+            &[of::<TextUtterance<'_>>(), options.clone()],
         ),
         bare("finalize", "What was said so far is an utterance."),
         Described::read(
             &["set_languages"],
             "From now on in these languages; what was said so far is cut.",
-            &[of::<Addressed<'_>>(), of_session, targets],
+            &[of::<Addressed<'_>>(), options, targets],
         ),
         one("cancel", "An utterance is no longer wanted.", of::<Cancel<'_>>()),
         one("client_heartbeat", "A sign of life.", of::<Heartbeat<'_>>()),

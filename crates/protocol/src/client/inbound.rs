@@ -52,6 +52,13 @@ pub struct SessionInit<'a> {
     /// Whether the translation is to be spoken. False: text only. True: spoken or not at all. Absent:
     /// spoken if a node has a voice for it, else text.
     pub speech: Option<bool>,
+    /// What the person takes, `speech`, `captions` and `original`: one of the first two at least. Absent: as
+    /// `speech` says. With it the results say what they are.
+    #[serde(borrow)]
+    #[schema(value_type = Option<Vec<String>>, min_items = 1, max_items = 3)]
+    pub accept: Option<Vec<Text<'a>>>,
+    /// `stable` or `fast`: by which figures the jobs of the session are decided. Absent: the tenant's.
+    pub profile: Option<String>,
     /// The form of speech in pieces, in any case. Absent: `opus`.
     pub codec: Option<String>,
     /// Time without a piece of speech that ends an utterance. Absent: 3000.

@@ -1,5 +1,6 @@
 //! What a client is told.
 
+use lingua_core::fleet::AnswerForm;
 use lingua_core::outcome::MissingReason;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -144,6 +145,12 @@ pub struct TranslationResult<'a> {
     pub part_index: u32,
     /// When it was told, in milliseconds since 1970.
     pub scheduler_sent_at_ms: u64,
+    /// For a client that gave `accept`: what it got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub form: Option<&'a str>,
+    /// The language between, of a translation by way of another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<&'a str>,
     /// For clients with `audio_ack`: speech up to this piece may be forgotten.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audio_ack: Option<u32>,
@@ -399,7 +406,8 @@ pub fn to_client() -> Vec<Described> {
         Described::written::<UiEvent<'_>>("ui_event"),
         Described::written::<AsrPartial<'_>>("asr_partial").always("text"),
         Described::written::<TranslationResult<'_>>("translation_result")
-            .with::<ResultFields<'_>>(),
+            .with::<ResultFields<'_>>()
+            .one_of("form", &AnswerForm::ALL.map(AnswerForm::as_str)),
         Described::written::<MissingResult<'_>>("missing_result").one_of("reason", &reasons),
         Described::written::<AudioAck<'_>>("audio_ack"),
         Described::written::<Backpressure<'_>>("backpressure"),

@@ -43,10 +43,10 @@ impl Profile {
     }
 
     fn settings(self) -> Settings {
-        match self {
-            Profile::Stable => Settings::stable(),
-            Profile::Fast => Settings::fast(),
-        }
+        Settings::preset(match self {
+            Profile::Stable => lingua_core::Profile::Stable,
+            Profile::Fast => lingua_core::Profile::Fast,
+        })
     }
 }
 

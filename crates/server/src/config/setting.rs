@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use lingua_core::fleet::RankRule;
 use lingua_core::link::SlowStart;
-use lingua_core::{InstanceId, Region, TenantId};
+use lingua_core::{InstanceId, Lang, Profile, Region, TenantId};
 use lingua_engine::settings::SessionAlias;
 use toml::Value;
 
@@ -352,6 +352,50 @@ impl Setting for HashMap<TenantId, u32> {
         shares.sort_unstable();
         listed(shares.into_iter())
     }
+}
+
+/// Profiles of tenants, as a list of "tenant=profile".
+impl Setting for HashMap<TenantId, Profile> {
+    fn read(raw: &Raw) -> Result<Self, String> {
+        let profile = |text: &String| {
+            let wrong =
+                || format!("has {text:?}, which is not \"tenant=stable\" or \"tenant=fast\"");
+            let (tenant, profile) = text.split_once('=').ok_or_else(wrong)?;
+            let tenant = TenantId::new(tenant.trim()).map_err(|_| wrong())?;
+            Ok((tenant, Profile::parse(profile.trim()).ok_or_else(wrong)?))
+        };
+        list(raw)?.iter().map(profile).collect()
+    }
+
+    fn print(&self) -> String {
+        let mut profiles: Vec<String> =
+            self.iter().map(|(tenant, profile)| format!("{tenant}={profile}")).collect();
+        profiles.sort_unstable();
+        listed(profiles.into_iter())
+    }
+}
+
+/// A list of words with a meaning of their own; each is read by itself.
+macro_rules! list_of {
+    ($($kind:ty, $is:literal);+ $(;)?) => {$(
+        impl Setting for Vec<$kind> {
+            fn read(raw: &Raw) -> Result<Self, String> {
+                let one = |text: &String| {
+                    text.parse().map_err(|_| format!("has {text:?}, which is not {}", $is))
+                };
+                list(raw)?.iter().map(one).collect()
+            }
+
+            fn print(&self) -> String {
+                listed(self.iter().map(ToString::to_string))
+            }
+        }
+    )+};
+}
+
+list_of! {
+    Lang, "a language such as \"en\"";
+    TenantId, "the id of a tenant";
 }
 
 /// A word of a few.

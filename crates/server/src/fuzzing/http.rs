@@ -20,7 +20,7 @@ pub(super) fn dispatch(data: &[u8]) {
     let order = DispatchRequest::parse(data).and_then(|body| body.check(&Settings::stable()));
     let Some(order) = answered(order) else { return };
     let tenant = TenantId::new("t").expect("within an id's letters");
-    let spec = order.job(tenant, Bytes::new(), Chance::system());
+    let spec = order.job(tenant, Bytes::new(), Chance::system(), &Settings::stable());
     serde_json::to_vec(&*spec.work).expect("work is always JSON");
 }
 

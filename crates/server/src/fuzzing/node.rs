@@ -41,6 +41,8 @@ pub(super) fn passed_on(word: &JobWord) {
                 turn: "t",
                 part_index: 1,
                 body,
+                form: None,
+                via: None,
                 audio_ack: None,
             });
         }

@@ -59,7 +59,7 @@ pub(crate) async fn f2f(
         Source::Kept(reference) => engine.audio.fetch(&tenant, reference)?,
     };
     let (request, wait) = (order.request.clone(), order.wait);
-    let mut spec = order.job(tenant.clone(), audio, engine.chance());
+    let mut spec = order.job(tenant.clone(), audio, engine.chance(), engine.settings());
     spec.trace = trace;
     let submitted = match &request {
         Some(request) => engine.jobs.submit_request(spec, request).await?,
@@ -119,7 +119,7 @@ async fn answer(job: &Arc<Job>, wait: Option<Duration>) -> Answer<Dispatched> {
         node_id: last.node.to_string(),
         attempt_id: last.number,
         notes: view.notes.clone(),
-        job: wait.map(|_| JobBody::of(job.id, job.session.session().as_str(), view)),
+        job: wait.map(|_| JobBody::of(job, view)),
     })
 }
 
@@ -140,14 +140,19 @@ async fn remote_job(
         };
     }
     never_sent(&record)?;
-    let assignment = record.assignment.as_ref().ok_or_else(|| {
-        let waiting = "the job is in line on another instance";
-        Refused(Refusal::new(Code::AllNodesBusy, waiting).retry_after(1_000))
-    })?;
+    let (node_id, attempt_id) = match &record.assignment {
+        Some(assignment) => (assignment.node.to_string(), assignment.token.attempt),
+        // It was done by two others, by way of another language.
+        None if record.state == JobState::Done => (String::new(), 0),
+        None => {
+            let waiting = "the job is in line on another instance";
+            return Err(Refused(Refusal::new(Code::AllNodesBusy, waiting).retry_after(1_000)));
+        }
+    };
     Ok(Dispatched {
         job_id: id.to_string(),
-        node_id: assignment.node.to_string(),
-        attempt_id: assignment.token.attempt,
+        node_id,
+        attempt_id,
         notes: vec!["another instance looks after this job".to_owned()],
         job: wait.map(|_| JobBody::of_record(id, &record)),
     })

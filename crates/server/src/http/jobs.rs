@@ -60,8 +60,7 @@ pub(crate) async fn view(
     if let Some(job) = engine.jobs.job(&id).filter(|job| caller.may_see(job.session.tenant())) {
         let view = job.ended_within(wait).await;
         if view.remote.is_none() {
-            let session = job.session.session();
-            let body = JobBody::of(id, session.as_str(), view);
+            let body = JobBody::of(&job, view);
             let body = if caller.may_read() { body } else { body.without_words() };
             return Ok(Json(body).into_response());
         }
@@ -97,7 +96,7 @@ pub(super) async fn for_another(engine: &Engine, id: JobId, tenant: &TenantId) -
     if view.remote.is_some() {
         return None;
     }
-    let body = JobBody::of(id, job.session.session().as_str(), view);
+    let body = JobBody::of(&job, view);
     Some(body.for_another(engine.instance().id.as_str()))
 }
 

@@ -7,23 +7,29 @@
 //! - The job ends or detaches exactly once, and after that only slots are given back.
 //! - Mail about an attempt that is not current changes nothing.
 //! - At its timer the machine does something about it.
+//! - By way of another language: one leg at a time, the second after the first, none that outlives the job.
+
+mod answers;
+mod legs;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use lingua_core::budget::Timing;
+use lingua_core::fleet::Fallbacks;
 use lingua_core::fleet::select::{Passed, Source, Verdict};
 use lingua_core::job::event::{
-    AssignAnswer, BudgetAnswer, CommitAnswer, FinishAnswer, NotSent, QueueAnswer, RecordAnswer,
-    SlotAnswer, Wakeup,
+    BudgetAnswer, FinishAnswer, QueueAnswer, RecordAnswer, SlotAnswer, Wakeup,
 };
 use lingua_core::job::{
-    Effect, Event, JobEvent, Link, MAX_REJECTED, Machine, NodeMessage, NodeResult, Policy, Refusal,
+    Effect, Event, JobEvent, Leg, MAX_REJECTED, Machine, NodeMessage, NodeResult, Policy, Refusal,
     Reject, Request,
 };
 use lingua_core::outcome::Code;
 use lingua_core::{Moment, NodeId};
+
+use answers::{assign_answer, commit_answer, failure, record_answer, send_answer};
 
 /// What happens next.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +46,8 @@ pub enum Step {
     Idle,
     /// It is called out of the queue.
     Call(u8),
+    /// A leg's job tells something.
+    Leg(bool, u8),
 }
 
 /// A question that the machine asked.
@@ -47,7 +55,8 @@ pub enum Step {
 enum Question {
     Choose,
     OldestMark,
-    TextNode,
+    AnotherWay(Fallbacks),
+    BeginLeg(Leg),
     Lack,
     Reserve { attempt: u32, with_record: bool },
     Record(Option<u32>),
@@ -74,6 +83,9 @@ pub struct Harness {
     budget_given: u32,
     endings: u32,
     queued: bool,
+    /// The leg that runs.
+    leg: Option<Leg>,
+    first_done: bool,
 }
 
 const NODES: usize = 5;
@@ -90,6 +102,7 @@ impl Harness {
             timing: Timing { max_attempts: 1 + u32::from(shape >> 8) % 3, ..Timing::stable() },
             hedge_after_ms: hedging.then_some(1_500),
             reconnect_grace_ms: 2_000,
+            retry_backoff_ms: if bit(9) { 300 } else { 0 },
         };
         let request = Request {
             deadline: Moment::from_millis(if bit(1) { 75_000 } else { 6_000 }),
@@ -98,7 +111,7 @@ impl Harness {
             in_turn: bit(4),
             in_session: bit(5),
             speech: bit(6),
-            text_will_do: bit(7),
+            fallbacks: Fallbacks { captions: bit(7), pivot: bit(10), original: bit(11) },
         };
         let machine = Machine::new(Arc::new(policy), request, Moment::ZERO);
         let mut harness = Harness {
@@ -112,6 +125,8 @@ impl Harness {
             budget_given: 0,
             endings: 0,
             queued: false,
+            leg: None,
+            first_done: false,
         };
         harness.tell(Event::Submitted);
         harness
@@ -134,6 +149,9 @@ impl Harness {
                 self.tell(Event::Called(wakeup));
             }
             Step::Call(_) => {}
+            Step::Leg(second, kind) => {
+                self.leg_news(if second { Leg::Second } else { Leg::First }, kind);
+            }
         }
     }
 
@@ -146,6 +164,9 @@ impl Harness {
             match self.open.is_empty() {
                 false => self.answer(0, (round % 251) as u8),
                 true => self.timer(),
+            }
+            if let Some(leg) = self.leg.filter(|_| round % 7 == 3) {
+                self.leg_news(leg, (round % 8) as u8);
             }
         }
         assert!(self.machine.is_over(), "the job did not end");
@@ -211,7 +232,8 @@ impl Harness {
                 let found = (0..NODES).map(node).find(|node| self.machine.may_unmark(node));
                 Event::OldestMark(found.filter(|_| how.is_multiple_of(2)))
             }
-            Question::TextNode => Event::TextNode(how.is_multiple_of(2)),
+            Question::AnotherWay(ways) => Event::AnotherWay(self.another_way(ways, how)),
+            Question::BeginLeg(leg) => self.begin_leg(leg, how),
             Question::Lack => Event::LackDescribed(Refusal::new(Code::AllNodesBusy, "full")),
             Question::Reserve { attempt, with_record } => self.reserve(attempt, with_record, how),
             Question::Record(attempt) => Event::Recorded { attempt, answer: record_answer(how) },
@@ -315,6 +337,7 @@ impl Harness {
         assert!(self.dispatched <= 3 + MAX_REJECTED + 1);
         if self.endings > 0 {
             assert!(self.current.is_empty(), "an attempt outlived its job");
+            assert!(self.leg.is_none(), "a leg outlived its job");
         }
     }
 
@@ -322,7 +345,10 @@ impl Harness {
         match effect {
             Effect::Choose { .. } => self.open.push(Question::Choose),
             Effect::FindOldestMark => self.open.push(Question::OldestMark),
-            Effect::FindTextNode => self.open.push(Question::TextNode),
+            Effect::FindAnotherWay(ways) => self.open.push(Question::AnotherWay(ways)),
+            Effect::BeginLeg { .. } | Effect::CancelLeg { .. } | Effect::LegOver { .. } => {
+                self.check_leg(&effect);
+            }
             Effect::DescribeLack(_) => self.open.push(Question::Lack),
             Effect::Reserve { attempt, with_record } => {
                 assert!(!self.granted.contains(&attempt));
@@ -367,6 +393,9 @@ impl Harness {
             | Effect::RetryRefused
             | Effect::SearchEnded
             | Effect::SwitchToText
+            | Effect::SwitchToOriginal
+            | Effect::LegPlaced { .. }
+            | Effect::LegAccepted { .. }
             | Effect::Selecting
             | Effect::Waiting
             | Effect::Waited(_)
@@ -385,48 +414,5 @@ impl Harness {
     fn resolve(&mut self, attempt: u32) {
         assert!(self.granted.remove(&attempt), "a slot that the job does not have: {attempt}");
         self.current.remove(&attempt);
-    }
-}
-
-fn record_answer(how: u8) -> RecordAnswer {
-    match how % 8 {
-        0 => RecordAnswer::Exists,
-        1 => RecordAnswer::Superseded,
-        2 => RecordAnswer::StoreDown,
-        _ => RecordAnswer::Written,
-    }
-}
-
-fn failure(code: &str) -> NodeResult {
-    NodeResult::Failure { code: code.into(), message: String::new(), missing_model: None }
-}
-
-fn assign_answer(how: u8) -> AssignAnswer {
-    match how % 8 {
-        0 => AssignAnswer::Unknown,
-        1 => AssignAnswer::Ended,
-        2 => AssignAnswer::Refused,
-        3 => AssignAnswer::StoreDown,
-        _ => AssignAnswer::Written,
-    }
-}
-
-fn send_answer(attempt: u32, how: u8) -> Event {
-    match how % 6 {
-        0 => Event::NotSent { attempt, reason: NotSent::Full },
-        1 => Event::NotSent { attempt, reason: NotSent::Unreachable },
-        n => {
-            let (calls, keeps_speech) = (n == 2, n == 3);
-            let link = Link { result_ack: how > 128, calls, keeps_speech };
-            Event::Sent { attempt, link }
-        }
-    }
-}
-
-fn commit_answer(how: u8) -> CommitAnswer {
-    match how % 4 {
-        0 => CommitAnswer::Lost,
-        1 => CommitAnswer::StoreDown,
-        _ => CommitAnswer::Kept,
     }
 }

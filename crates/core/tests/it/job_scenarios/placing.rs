@@ -1,6 +1,7 @@
 //! How a job gets onto a node, or waits, or ends without one.
 
 use lingua_core::fleet::select::{Passed, Source, Verdict};
+use lingua_core::fleet::{Fallbacks, Way};
 use lingua_core::job::event::{AssignAnswer, Busy, Lack, Note, RecordAnswer, SlotAnswer, Wakeup};
 use lingua_core::job::{Effect, Event, JobState};
 use lingua_core::outcome::Code;
@@ -91,9 +92,10 @@ fn a_preferred_node_that_is_passed_over_is_noted() {
 
 #[test]
 fn a_voice_that_no_node_has_becomes_text_if_that_will_do() {
-    let mut job = Script::with(|_, request| (request.speech, request.text_will_do) = (true, true));
+    let text = Fallbacks { captions: true, ..Fallbacks::NONE };
+    let mut job = Script::with(|_, request| (request.speech, request.fallbacks) = (true, text));
     job.none_left(Verdict::NoneEligible);
-    job.tell(Event::TextNode(true));
+    job.tell(Event::AnotherWay(Some(Way::Captions)));
     job.sees(|e| matches!(e, Effect::SwitchToText));
     job.place(1, "a");
     let mut job = Script::with(|_, request| request.speech = true);

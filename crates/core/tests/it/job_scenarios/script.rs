@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lingua_core::budget::Timing;
+use lingua_core::fleet::Fallbacks;
 use lingua_core::fleet::select::{Source, Verdict};
 use lingua_core::job::event::{
     AssignAnswer, BudgetAnswer, FinishAnswer, QueueAnswer, RecordAnswer, SlotAnswer,
@@ -54,7 +55,12 @@ impl Script {
 
     pub fn with(change: impl FnOnce(&mut Policy, &mut Request)) -> Self {
         let timing = Timing { queue_max_ms: QUEUE_MS, ..Timing::stable() };
-        let mut policy = Policy { timing, hedge_after_ms: None, reconnect_grace_ms: GRACE_MS };
+        let mut policy = Policy {
+            timing,
+            hedge_after_ms: None,
+            reconnect_grace_ms: GRACE_MS,
+            retry_backoff_ms: 0,
+        };
         let mut request = Request {
             deadline: Moment::from_millis(75_000),
             preferred: None,
@@ -62,7 +68,7 @@ impl Script {
             in_turn: false,
             in_session: true,
             speech: false,
-            text_will_do: false,
+            fallbacks: Fallbacks::NONE,
         };
         change(&mut policy, &mut request);
         let machine = Machine::new(Arc::new(policy), request, Moment::ZERO);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use lingua_core::eligibility::Route;
+use lingua_core::fleet::Fallbacks;
 use lingua_core::session::Routes;
 use lingua_core::{Lang, TenantId};
 use lingua_engine::job::JobOptions;
@@ -61,7 +62,10 @@ pub fn opening() -> Opening {
         routes: Routes::one(Route::Directed(lang("en"), lang("zh"))),
         speech: false,
         typed: false,
-        requires_speech: false,
+        fallbacks: Fallbacks { captions: true, ..Fallbacks::NONE },
+        says_form: false,
+        profile: None,
+        steps: None,
         job: JobOptions { src_lang: "en".into(), tgt_lang: "zh".into(), ..JobOptions::default() },
         untranslated: None,
         audio_format: "pcm16",

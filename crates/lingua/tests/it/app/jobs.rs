@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lingua_core::eligibility::{Need, Route};
+use lingua_core::fleet::Fallbacks;
 use lingua_core::job::JobState;
 use lingua_core::job_key::{JobKey, Origin};
 use lingua_core::{Lang, NodeId, SessionId, SessionKey, TenantId, TurnId};
@@ -148,7 +149,8 @@ impl JobBuilder {
                 named: false,
             },
             session,
-            text_will_do: self.or_text,
+            fallbacks: Fallbacks { captions: self.or_text, ..Fallbacks::NONE },
+            profile: app.engine.settings().profile,
             preferred: self.preferred,
             strict: self.strict,
             turn: self.turn,

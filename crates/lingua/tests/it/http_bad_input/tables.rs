@@ -118,6 +118,11 @@ fn dispatch_options(table: &mut Table, path: &str, good: &Value) {
         }
     };
     option("require_tts", &[json!("yes"), json!(1)]);
+    option(
+        "accept",
+        &[json!("speech"), json!([]), json!(["smell"]), json!(["original"]), json!([5])],
+    );
+    option("profile", &[json!("quick"), json!(""), json!(5)]);
     option("preferred_node_id", &wrong_ids());
     option("strict", &[json!("true"), json!(1), json!(true)]);
     let no_deadline = [99i64, 600_001, 0, -1, i64::MAX].map(|n| json!(n));

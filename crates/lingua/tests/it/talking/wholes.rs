@@ -5,7 +5,9 @@ use std::time::Duration;
 use lingua_lab::speech::Codec;
 use serde_json::json;
 
-use super::{calm, finish, is_error, is_missing, is_result, node, speaker, speech, take, worker};
+use super::{
+    calm, finish, is_error, is_missing, is_result, node, part, speaker, speech, take, worker,
+};
 use crate::app::{On, TestApp};
 
 pub async fn a_whole_utterance_is_told_under_the_clients_number(on: On) {
@@ -106,7 +108,7 @@ pub async fn a_text_is_an_utterance_without_speech(on: On) {
     node.hears_nothing_for(Duration::from_millis(100)).await.unwrap();
     node.result(&again, "once more").await.unwrap();
     is_result(&client.ending().await.unwrap(), 9);
-    finish(app, client).await;
+    part(app, client).await;
 }
 
 pub async fn one_without_speech_is_refused(on: On) {

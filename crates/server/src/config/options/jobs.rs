@@ -29,6 +29,18 @@ engine_section! {
         running_lease_ms in timing.running_lease_ms, 1..=3_600_000;
         /// Hedging: start a second attempt on another node after this time without a result. 0 disables it.
         hedge_after_ms in hedge_after_ms, 0..=600_000;
+        /// The pause before the first retry of a failed attempt; before each later one it is twice as long. 0 disables
+        /// it.
+        retry_backoff_ms in retry_backoff_ms, 0..=60_000;
+        /// Tenants whose jobs have another profile than this instance, as "tenant=fast" or "tenant=stable". A session or
+        /// job that names a profile has that one. The options of this section set the figures of the profile of the
+        /// instance; the other one has the figures of its preset.
+        tenant_profiles in tenant_profiles;
+        /// Languages by way of which a job is translated when no node translates directly: two jobs, one deadline. The
+        /// second one needs a node with "text" in supports. Tried in this order; empty disables it.
+        pivot_langs in pivot.langs;
+        /// Tenants whose jobs are never translated by way of another language.
+        no_pivot_tenants in pivot.without;
         /// Random sample of eligible nodes, of which the least loaded is chosen. At 80 % load the best of 20 refuses
         /// one job in ten thousand; a single random choice refuses one in three.
         sample_k in select.sample_k, 1..=256;

@@ -7,16 +7,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lingua_core::eligibility::{Form, Need, Route};
+use lingua_core::fleet::Fallbacks;
 use lingua_core::job_key::{JobKey, Origin};
 use lingua_core::limits::{MAX_MODELS_PER_JOB, MAX_SERVICES_PER_NODE};
 use lingua_core::node::ServiceKind;
-use lingua_core::{ModelId, NodeId, RequestId, SessionId, SessionKey, TenantId, TurnId};
+use lingua_core::{ModelId, NodeId, Profile, RequestId, SessionId, SessionKey, TenantId, TurnId};
 use lingua_engine::Settings;
 use lingua_engine::audio::too_large;
 use lingua_engine::chance::Chance;
 use lingua_engine::job::{JobInput, JobOptions, JobSpec, Refusal};
 use lingua_protocol::fields::{
-    MAX_INDEX, MAX_WORD_CHARS, audio_format, direction, typed, whole_pipeline,
+    MAX_INDEX, MAX_WORD_CHARS, accepted, audio_format, direction, profile, typed, whole_pipeline,
 };
 use lingua_protocol::options::JsonObject;
 use serde::{Deserialize, Serialize};
@@ -96,6 +97,13 @@ pub(crate) struct DispatchOptions {
     /// The translation is to be spoken. True: by a node that has a voice for it, or not at all. Absent: as
     /// text alone if no node has.
     require_tts: Option<bool>,
+    /// What the person takes: `speech`, `captions` (the translation in writing) and `original` (what was said,
+    /// in writing), one of the first two at least. Absent: as `require_tts` says.
+    #[schema(min_items = 1, max_items = 3)]
+    accept: Option<Vec<String>>,
+    /// `stable` or `fast`: by which figures the job is decided. Absent: the tenant's.
+    #[schema(example = "fast")]
+    profile: Option<String>,
     /// The node to try first.
     #[schema(value_type = Option<String>)]
     preferred_node_id: Option<NodeId>,
@@ -130,7 +138,7 @@ pub(crate) struct Dispatched {
     /// The job, for `GET /v1/job/{job_id}`.
     #[schema(example = "7m2k9x4c0v8b3n5q1w6e2r7t4y")]
     pub(crate) job_id: String,
-    /// The node that has it.
+    /// The node that has it; empty for one by way of another language that ended on another instance.
     #[schema(example = "node-123")]
     pub(crate) node_id: String,
     /// Which dispatch of the job this is.
@@ -153,13 +161,14 @@ pub(crate) struct Order {
     session: SessionId,
     route: Route,
     form: Form,
-    text_will_do: bool,
+    fallbacks: Fallbacks,
+    profile: Option<Profile>,
     services: Vec<ServiceKind>,
     models: Vec<ModelId>,
     preferred: Option<NodeId>,
     strict: bool,
     turn: Option<TurnId>,
-    deadline: Duration,
+    deadline: Option<Duration>,
     trace_id: Option<String>,
     /// Without its audio.
     work: JobInput,
@@ -199,15 +208,18 @@ impl DispatchRequest {
         let (route, mode) = direction(&job.src_lang, &job.tgt_lang, job.mode.take(), a, b)?;
         job.mode = mode;
         job.check()?;
-        let form = Form { speech: options.require_tts.unwrap_or(true), typed };
+        let words: Option<Vec<&str>> =
+            options.accept.as_ref().map(|words| words.iter().map(String::as_str).collect());
+        let said = options.require_tts;
+        let (speech, fallbacks) =
+            accepted(words.as_deref(), "options.accept", said, "options.require_tts")?;
+        let form = Form { speech, typed };
         let strict = options.strict.unwrap_or(false);
         if strict && options.preferred_node_id.is_none() {
             return Err(wrong("options.strict", "needs options.preferred_node_id"));
         }
-        let deadline_ms = match options.deadline_ms {
-            Some(ms) => within("options.deadline_ms", ms, 100..=600_000)?,
-            None => settings.timing.deadline_ms,
-        };
+        let deadline_ms = options.deadline_ms;
+        let deadline_ms = deadline_ms.map(|ms| within("options.deadline_ms", ms, 100..=600_000));
         let wait_ms = options.wait_ms.map(|ms| within("options.wait_ms", ms, 0..=MAX_WAIT_MS));
         let rate = within("sample_rate", fields.sample_rate.unwrap_or(16_000), 8_000..=192_000)?;
         let index = options.utterance_index.unwrap_or(0);
@@ -230,13 +242,14 @@ impl DispatchRequest {
             session: fields.session_id,
             route,
             form,
-            text_will_do: options.require_tts.is_none(),
+            fallbacks,
+            profile: profile("options.profile", options.profile.as_deref())?,
             services: services(options.services.unwrap_or_default())?,
             models: models(options.models.unwrap_or_default())?,
             preferred: options.preferred_node_id,
             strict,
             turn: options.turn_id,
-            deadline: Duration::from_millis(deadline_ms),
+            deadline: deadline_ms.transpose()?.map(Duration::from_millis),
             trace_id: text("trace_id", fields.trace_id, MAX_WORD_CHARS)?,
             work,
         })
@@ -245,7 +258,15 @@ impl DispatchRequest {
 
 impl Order {
     /// The job that this is. Without a request id it is a job of its own.
-    pub(crate) fn job(self, tenant: TenantId, audio: Bytes, chance: Chance) -> JobSpec {
+    pub(crate) fn job(
+        self,
+        tenant: TenantId,
+        audio: Bytes,
+        chance: Chance,
+        settings: &Settings,
+    ) -> JobSpec {
+        let profile = settings.profile_of(self.profile, &tenant);
+        let deadline = Duration::from_millis(settings.timing_of(profile).deadline_ms);
         let session = SessionKey::new(tenant.clone(), self.session);
         let origin = match &self.request {
             Some(request) => Origin::Request(request),
@@ -286,7 +307,8 @@ impl Order {
                 tenant,
                 named: false,
             },
-            text_will_do: self.text_will_do,
+            fallbacks: self.fallbacks,
+            profile,
             preferred: self.preferred,
             strict: self.strict,
             turn: self.turn,
@@ -294,7 +316,7 @@ impl Order {
             observer: None,
             trace: None,
             work: Arc::new(JobInput { audio, trace_id, ..self.work }),
-            deadline_in: self.deadline,
+            deadline_in: self.deadline.unwrap_or(deadline),
             session,
         }
     }
@@ -349,7 +371,8 @@ mod tests {
     fn job(json: &str) -> Result<JobSpec, Refusal> {
         let request = DispatchRequest::parse(json.as_bytes())?;
         let order = request.check(&Settings::stable())?;
-        Ok(order.job("default".parse().unwrap(), Bytes::from_static(b"x"), Chance::system()))
+        let (tenant, audio) = ("default".parse().unwrap(), Bytes::from_static(b"x"));
+        Ok(order.job(tenant, audio, Chance::system(), &Settings::stable()))
     }
 
     #[test]

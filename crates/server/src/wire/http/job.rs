@@ -6,7 +6,7 @@ use lingua_core::JobId;
 use lingua_core::outcome::Code;
 use lingua_engine::job::{Ended, NodeMessage, Refusal};
 use lingua_engine::job_log::AttemptSummary;
-use lingua_engine::jobs::View;
+use lingua_engine::jobs::{Job, LegView, View};
 use lingua_protocol::json::write;
 use lingua_store::jobs::JobRecord;
 use serde::Serialize;
@@ -33,8 +33,24 @@ pub(crate) struct JobBody {
     /// The number of the latest attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt_id: Option<u32>,
-    /// Every dispatch of it.
+    /// Every dispatch of it; of one by way of another language, one for each of the two jobs.
     attempts: Vec<AttemptBody>,
+    /// By which figures it is decided: `stable` or `fast`. Missing for a job of another instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "stable")]
+    profile: Option<&'static str>,
+    /// What the answer is, or is to be: `speech`, `captions` (the translation in writing) or `original` (what
+    /// was said, in writing). Missing for a job of another instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "speech")]
+    form: Option<&'static str>,
+    /// The language between, of a translation by way of another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "en")]
+    via: Option<String>,
+    /// The two jobs of a translation by way of another language.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    legs: Vec<LegBody>,
     /// When what happened; missing for a job of another instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     timings: Option<Timings>,
@@ -90,7 +106,7 @@ pub(crate) struct AttemptBody {
     node_id: String,
     /// How the node came to be chosen: `preferred`, `turn` (it has the earlier parts), `sample`, `rest`
     /// (beyond the sample), `spared` (nothing else was free), `full` (asked all the same), `handed` (its slot
-    /// came free while the job was in line).
+    /// came free while the job was in line), `pivot` (one of two jobs chose it, see `legs`).
     #[schema(example = "sample")]
     source: &'static str,
     /// Epoch milliseconds.
@@ -104,6 +120,16 @@ pub(crate) struct AttemptBody {
     /// How it ended: `ok`, or a code.
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<String>,
+}
+
+/// One of the two jobs of a translation by way of another language.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LegBody {
+    /// The job.
+    job_id: String,
+    /// `src->tgt`.
+    #[schema(example = "de->en")]
+    direction: String,
 }
 
 /// When what happened, in epoch milliseconds.
@@ -149,7 +175,7 @@ pub(crate) struct Cancelled {
 
 impl JobBody {
     /// A job of this instance.
-    pub(crate) fn of(id: JobId, session: &str, view: View) -> Self {
+    pub(crate) fn of(job: &Job, view: View) -> Self {
         let last = view.attempts.last();
         let (result, empty_reason, error) = match view.ended {
             None => (None, None, None),
@@ -164,12 +190,16 @@ impl JobBody {
             }
         };
         JobBody {
-            job_id: id.to_string(),
-            session_id: session.to_owned(),
+            job_id: job.id.to_string(),
+            session_id: job.session.session().to_string(),
             state: view.state.as_str(),
             node_id: last.map(|attempt| attempt.node.to_string()),
             attempt_id: last.map(|attempt| attempt.number),
             attempts: view.attempts.iter().map(AttemptBody::of).collect(),
+            profile: Some(job.profile.as_str()),
+            form: Some(view.got.form.as_str()),
+            via: view.got.via.map(|via| via.to_string()),
+            legs: view.legs.iter().map(LegBody::of).collect(),
             timings: Some(Timings {
                 created_ms: view.created_ms,
                 dispatched_ms: view.dispatched_ms,
@@ -211,6 +241,10 @@ impl JobBody {
             node_id: assignment.map(|assignment| assignment.node.to_string()),
             attempt_id: assignment.map(|assignment| assignment.token.attempt),
             attempts: Vec::new(),
+            profile: None,
+            form: None,
+            via: None,
+            legs: Vec::new(),
             timings: None,
             notes: vec![note.to_owned()],
             partial: None,
@@ -218,6 +252,12 @@ impl JobBody {
             empty_reason: None,
             error,
         }
+    }
+}
+
+impl LegBody {
+    fn of(leg: &LegView) -> Self {
+        LegBody { job_id: leg.job.to_string(), direction: leg.route.to_string() }
     }
 }
 

@@ -132,6 +132,10 @@ pub(crate) struct JobDetail {
     /// The translation is to be spoken.
     #[serde(skip_serializing_if = "Option::is_none")]
     tts: Option<bool>,
+    /// By which figures it is decided: `stable` or `fast`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "stable")]
+    profile: Option<&'static str>,
     /// For following it through all logs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "4bf92f3577b34da6a3ce929d0e0e4736")]
@@ -198,6 +202,7 @@ impl JobDetail {
             tenant: job.session.tenant().to_string(),
             direction: Some(job.route.to_string()),
             tts: Some(job.speech),
+            profile: Some(job.profile.as_str()),
             trace_id: Some(job.trace_id.to_string()),
             state: job.state.as_str(),
             code: job.code.as_deref().map(str::to_owned),
@@ -233,6 +238,7 @@ impl JobDetail {
             tenant: record.session.tenant().to_string(),
             direction: None,
             tts: None,
+            profile: None,
             trace_id: None,
             state: record.state.as_str(),
             code: (!record.code.is_empty()).then(|| record.code.clone()),

@@ -9,13 +9,15 @@ use lingua_core::{Lang, TenantId};
 use lingua_engine::job::Refusal;
 use lingua_engine::sessions::inbound::{Opening, Resume, Supports};
 use lingua_protocol::client::inbound::SessionInit;
-use lingua_protocol::fields::{MAX_INDEX, MAX_WORD_CHARS, invalid, language, text, within, wrong};
+use lingua_protocol::fields::{
+    MAX_INDEX, MAX_WORD_CHARS, invalid, language, profile, text, within, wrong,
+};
 use lingua_protocol::json::Text;
 use lingua_protocol::options::{MAX_WORDS, check_words};
 use lingua_protocol::raw::RawMessage;
 
 use super::inbound::{is_object, kind_of, stranger};
-use super::options::Wishes;
+use super::options::{self, Wishes};
 use super::{Codec, Init, parent};
 use crate::identity::{MAX_TOKEN_CHARS as MAX_CREDENTIAL_CHARS, default_tenant};
 
@@ -46,11 +48,19 @@ pub(crate) fn decode_init(message: &str, address: IpAddr) -> Result<Init, Refusa
     let last_index = last_index.transpose()?;
     let last_indexes = last_indexes(fields.last_indexes.unwrap_or_default())?;
     let token = said(text("resume_token", fields.resume_token, MAX_TOKEN_CHARS)?);
+    let accept: Option<Vec<&str>> =
+        fields.accept.as_ref().map(|words| words.iter().map(|Text(word)| &**word).collect());
+    let wanted = options::Said {
+        speech: fields.speech,
+        accept: accept.as_deref(),
+        profile: profile("profile", fields.profile.as_deref())?,
+        existing: supports.existing,
+    };
     let opening = Opening {
         tenant: named.clone().unwrap_or_else(default_tenant),
         subject: None,
         address,
-        options: Arc::new(wishes.opening(codec, fields.speech, supports.existing)?),
+        options: Arc::new(wishes.opening(codec, &wanted)?),
         trace_id: said(text("trace_id", fields.trace_id, MAX_WORD_CHARS)?),
         traceparent: parent(fields.traceparent.as_deref()),
         supports,

@@ -1,18 +1,31 @@
 //! How a client wants its speech to be worked on.
 
-use lingua_core::Lang;
 use lingua_core::eligibility::{Form, Route};
 use lingua_core::session::settings::MAX_LANES;
 use lingua_core::session::{Routes, RoutesError};
+use lingua_core::{Lang, Profile};
 use lingua_engine::job::{JobOptions, Refusal};
 use lingua_engine::sessions::options::SpeechOptions;
 use lingua_protocol::client::inbound::Targets;
-use lingua_protocol::fields::{AUTO, direction, invalid, language, whole_pipeline, wrong};
+use lingua_protocol::fields::{
+    AUTO, accepted, direction, invalid, language, whole_pipeline, wrong,
+};
 use lingua_protocol::options::{JsonObject, Switch};
 use lingua_protocol::raw::RawMessage;
 use serde::Deserialize;
 
 use super::{Codec, SAMPLE_RATE};
+
+/// What `session_init` says beside the languages.
+pub(super) struct Said<'a> {
+    /// Whether the translation is to be spoken.
+    pub(super) speech: Option<bool>,
+    /// What the person takes.
+    pub(super) accept: Option<&'a [&'a str]>,
+    pub(super) profile: Option<Profile>,
+    /// The client is from before there was a list of what it supports.
+    pub(super) existing: bool,
+}
 
 /// What a message says about how to work on speech.
 pub(super) struct Wishes {
@@ -21,9 +34,9 @@ pub(super) struct Wishes {
 }
 
 impl Wishes {
-    /// Of `session_init` or `set_languages`, whose steps follow from the rest.
+    /// Of `session_init` or `set_languages`.
     pub(super) fn of_session(message: &RawMessage<'_>) -> Result<Self, Refusal> {
-        let job = JobOptions { pipeline: None, ..message.view().map_err(invalid)? };
+        let job = message.view().map_err(invalid)?;
         let Targets { targets } = message.view().map_err(invalid)?;
         Ok(Wishes { job, targets })
     }
@@ -35,25 +48,31 @@ impl Wishes {
 
     /// The options of a new session, with what it said about speech; a client that lists nothing expects
     /// partials unless it says otherwise.
-    pub(super) fn opening(
-        self,
-        codec: Codec,
-        said: Option<bool>,
-        existing: bool,
-    ) -> Result<SpeechOptions, Refusal> {
-        let (mut job, speech) = (self.job, said.unwrap_or(true));
+    pub(super) fn opening(self, codec: Codec, said: &Said<'_>) -> Result<SpeechOptions, Refusal> {
+        let Said { speech: wanted, accept, profile, existing } = *said;
+        let mut job = self.job;
+        let (speech, fallbacks) = accepted(accept, "accept", wanted, "speech")?;
         let routes = directions(&mut job, self.targets)?;
         job.check()?;
         let streaming = job.enable_streaming_asr.0.unwrap_or(existing);
         job.enable_streaming_asr = Switch(Some(streaming));
+        let own = job.pipeline.take();
         let form = Form { speech, typed: false };
-        job.pipeline = Some(JsonObject(whole_pipeline(translated(&routes), form)));
+        let (pipeline, spoken) = steps(own.clone(), translated(&routes), form)?;
+        if spoken != speech && (wanted.is_some() || accept.is_some()) {
+            let text = "contradicts what is said of speech beside it";
+            return Err(wrong("pipeline.use_tts", text));
+        }
+        job.pipeline = Some(pipeline);
         Ok(SpeechOptions {
-            speech,
+            speech: spoken,
             typed: false,
-            requires_speech: said == Some(true),
+            fallbacks,
+            says_form: accept.is_some(),
+            profile,
             job,
-            untranslated: untranslated(&routes, speech),
+            untranslated: untranslated(&routes, spoken),
+            steps: own,
             audio_format: codec.as_str(),
             sample_rate: SAMPLE_RATE,
             routes,
@@ -85,14 +104,20 @@ impl Wishes {
         let routes = directions(&mut job, targets)?;
         job.check()?;
         let form = Form { speech: session.speech, typed };
-        let (pipeline, speech) = steps(job.pipeline.take(), translated(&routes), form)?;
+        let said = job.pipeline.take();
+        // A text takes other steps than the speech that those of the session are for.
+        let own = said.or_else(|| session.steps.clone().filter(|_| !typed));
+        let (pipeline, speech) = steps(own.clone(), translated(&routes), form)?;
         job.pipeline = Some(pipeline);
         Ok(SpeechOptions {
             speech,
             typed,
-            requires_speech: session.requires_speech,
+            fallbacks: session.fallbacks,
+            says_form: session.says_form,
+            profile: session.profile,
             job,
             untranslated: untranslated(&routes, speech),
+            steps: own,
             audio_format: session.audio_format,
             sample_rate: session.sample_rate,
             routes,
@@ -151,12 +176,16 @@ fn untranslated(routes: &Routes, speech: bool) -> Option<JsonObject> {
 fn steps(own: Option<JsonObject>, route: Route, form: Form) -> Result<(JsonObject, bool), Refusal> {
     #[derive(Deserialize)]
     struct Steps {
+        use_asr: Option<bool>,
         use_tts: Option<bool>,
     }
     let Some(own) = own else {
         return Ok((JsonObject(whole_pipeline(route, form)), form.speech));
     };
     let steps: Steps = serde_json::from_str(own.get())
-        .map_err(|_| wrong("pipeline.use_tts", "is true or false, and said once"))?;
+        .map_err(|_| wrong("pipeline.use_tts and use_asr", "are true or false, and said once"))?;
+    if form.typed && steps.use_asr == Some(true) {
+        return Err(wrong("pipeline.use_asr", "is true, and of a text nothing is recognised"));
+    }
     Ok((own, steps.use_tts.unwrap_or(form.speech)))
 }

@@ -1,8 +1,9 @@
 //! What a client is told, straight into the text that goes out: no tree in between, and audio is
 //! copied once.
 
-use lingua_core::JobId;
+use lingua_core::fleet::AnswerForm;
 use lingua_core::outcome::Code;
+use lingua_core::{JobId, Lang};
 use lingua_engine::job::{NodeMessage, Refusal};
 use lingua_engine::sessions::outbound::{About, Detail, Opened, Step, ToClient};
 
@@ -56,8 +57,8 @@ pub(crate) fn render(word: &ToClient<'_>, about: &Renderer<'_>, out: &mut String
             }
             .write(out);
         }
-        ToClient::Result { about: ref utterance, turn, part_index, body, audio_ack } => {
-            about.result(utterance, (turn, part_index), body, audio_ack, out);
+        ToClient::Result { about: ref utterance, turn, part_index, body, form, via, audio_ack } => {
+            about.result(utterance, (turn, part_index), body, (form, via), audio_ack, out);
         }
         ToClient::Missing { utterance_index, ref direction, reason, trace_id, audio_ack } => {
             let created_at_ms = about.now_ms;
@@ -159,6 +160,7 @@ impl Renderer<'_> {
         utterance: &About<'_>,
         (turn, part_index): (&str, u32),
         body: &NodeMessage,
+        (form, via): (Option<AnswerForm>, Option<Lang>),
         audio_ack: Option<u32>,
         out: &mut String,
     ) {
@@ -172,6 +174,8 @@ impl Renderer<'_> {
             group_id: turn,
             part_index,
             scheduler_sent_at_ms: self.now_ms,
+            form: form.map(AnswerForm::as_str),
+            via: via.as_ref().map(Lang::as_str),
             audio_ack,
             node: ResultFields::of(body),
         }

@@ -47,6 +47,8 @@ fn result_text(body: &str) -> Value {
         turn: "turn",
         part_index: 2,
         body: &body,
+        form: None,
+        via: None,
         audio_ack: None,
     })
 }
