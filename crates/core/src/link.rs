@@ -46,6 +46,7 @@ pub use machine::{
 pub use maintenance::Aside;
 pub use overload::{Overload, OverloadPolicy};
 pub use reconcile::{Counted, Reconciled, by_count};
+pub use record::TELL_AGAIN;
 pub use reputation::{NodeFailure, Reputation};
 pub use supports::Supports;
 pub use trust::{Arrival, GOOD_RECORD, SlowStart, Trust, TrustMemory};

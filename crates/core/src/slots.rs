@@ -363,6 +363,9 @@ impl Leases {
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::ids::{SessionId, SessionKey, TenantId};
@@ -370,7 +373,7 @@ mod tests {
     const LEASE: Duration = Duration::from_millis(100);
     const GRACE: Duration = Duration::from_millis(20);
 
-    fn token(n: u128) -> LeaseToken {
+    pub(super) fn token(n: u128) -> LeaseToken {
         let session = SessionKey::new(TenantId::new("t").unwrap(), SessionId::new("s").unwrap());
         LeaseToken { job: JobId::derive(session.tag(), &[1; 32]), attempt: 1, nonce: n }
     }

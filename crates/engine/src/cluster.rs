@@ -10,7 +10,8 @@
 //! - [`router`]: the way to a node. `remote_nodes`, `remote_node`, `remote_link`: nodes of other instances. `remote_job`, `assignments`: jobs of
 //!   other instances on nodes here.
 //! - [`watches`]: waiting for a job of another instance.
-//! - `inbox`: the way in; `opened`: what came in before. `feed`: who is there. `orphans`: results whose instance or session is gone.
+//! - `inbox`: the way in; `opened`: what came in before. `feed`: who is there.
+//! - `undelivered`: messages that nobody took. `orphans`: results whose instance or session is gone.
 
 mod assignments;
 mod remote_job;
@@ -23,6 +24,7 @@ mod feed;
 mod inbox;
 mod opened;
 mod orphans;
+mod undelivered;
 mod version;
 pub mod watches;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -61,6 +63,9 @@ const PRESENT_FOR: Duration = Duration::from_secs(3);
 /// How often it says so.
 const ANNOUNCE_EVERY: Duration = Duration::from_millis(800);
 
+/// After an outage of the store everybody has so long to say so again.
+const SAY_AGAIN: Duration = Duration::from_secs(2);
+
 /// How often it is looked who is there.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -79,6 +84,8 @@ pub(crate) struct Cluster {
     turns: Mutex<HashMap<String, (JobId, oneshot::Receiver<()>)>>,
     /// Living instances that speak other messages.
     apart: Mutex<HashSet<Instance>>,
+    /// After an outage of the store: until then who is not heard of is not gone.
+    unsure_until: Mutex<Instant>,
     /// How many orphans somebody is on the way with.
     pending_deliveries: AtomicUsize,
     /// Jobs of others that somebody waits for here.
@@ -221,6 +228,7 @@ impl Cluster {
             fetching: Mutex::default(),
             turns: Mutex::default(),
             apart: Mutex::default(),
+            unsure_until: Mutex::new(Instant::now()),
             pending_deliveries: AtomicUsize::default(),
         })
     }
@@ -259,30 +267,35 @@ impl Cluster {
         }
     }
 
-    /// Runs until the engine ends: says that this instance lives, and looks who else does.
-    pub async fn present(self: Arc<Self>, address: String) {
-        let mut announce = tokio::time::interval(ANNOUNCE_EVERY);
-        let mut look = tokio::time::interval(LOOK_EVERY);
-        for tick in [&mut announce, &mut look] {
-            tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        }
+    /// Runs until the engine ends: says that this instance lives. Nothing else is waited for here, so
+    /// that others never take it for gone because it is busy.
+    pub async fn say_present(self: Arc<Self>, address: String) {
+        let mut tick = tokio::time::interval(ANNOUNCE_EVERY);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            tokio::select! {
-                biased;
-                _ = announce.tick() => match self.announce(&address).await {
-                    Ok(()) => {}
-                    Err(JoinError::Taken { address }) => tracing::error!(
-                        address, "another process has this instance's name; restart one of the two"
-                    ),
-                    Err(error) => {
-                        tracing::debug!(%error, "others are told later that this instance lives");
-                    }
-                },
-                _ = look.tick() => {
-                    self.look().await;
-                    self.router.remote.expire_gaps();
+            tick.tick().await;
+            match self.announce(&address).await {
+                Ok(()) => {}
+                Err(JoinError::Taken { address }) => tracing::error!(
+                    address,
+                    "another process has this instance's name; restart one of the two"
+                ),
+                Err(error) => {
+                    tracing::debug!(%error, "others are told later that this instance lives");
                 }
             }
+        }
+    }
+
+    /// Runs until the engine ends: looks who else lives.
+    pub async fn look_around(self: Arc<Self>) {
+        let mut tick = tokio::time::interval(LOOK_EVERY);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tick.tick().await;
+            self.look().await;
+            self.router.remote.expire_gaps();
+            self.shared.outbox.bodies.tidy();
         }
     }
 
@@ -299,9 +312,13 @@ impl Cluster {
     }
 
     async fn look(&self) {
+        let now = Instant::now();
         let peers = match self.shared.store.presence.peers().await {
             Ok(peers) => peers,
-            Err(error) => return tracing::debug!(%error, "nobody knows who is there"),
+            Err(error) => {
+                *self.unsure_until.lock() = now + SAY_AGAIN;
+                return tracing::debug!(%error, "nobody knows who is there");
+            }
         };
         let (mut others, mut apart) = (HashMap::default(), HashSet::default());
         for peer in peers.into_iter().filter(|peer| peer.instance != self.shared.instance) {
@@ -322,16 +339,37 @@ impl Cluster {
         *self.apart.lock() = apart;
         let outbox = &self.shared.outbox;
         let before = outbox.peers();
+        if now < *self.unsure_until.lock() {
+            // Nobody could say that it lives: whoever was there is taken to be there.
+            for (instance, address) in &before {
+                let is_apart = self.apart.lock().contains(instance);
+                let replaced = others.keys().any(|other| other.id == instance.id);
+                if !is_apart && !replaced {
+                    others.insert(instance.clone(), address.clone());
+                }
+            }
+        }
         self.shared.metrics.instance.peers.set(others.len() as i64);
         let lost = before.iter().any(|(instance, _)| !others.contains_key(instance));
-        let met = others.len() > before.len() || lost;
+        let is_new = |peer: &&Instance| before.iter().all(|(known, _)| known != *peer);
+        let met: Vec<Instance> = others.keys().filter(is_new).cloned().collect();
         outbox.set_peers(others);
         if lost {
-            self.router.remote.on_peers_lost();
+            self.on_peers_lost();
+        } else if !met.is_empty() {
+            // Their nodes are known by their records already.
+            self.router.remote.on_peers_changed();
         }
-        if met {
-            self.resync().await;
+        for peer in met {
+            outbox.greet(&peer, self.jobs.any_waits());
         }
+    }
+
+    /// Instances are gone: nothing reaches their nodes until those are elsewhere, and nobody tells which
+    /// of their slots come free.
+    fn on_peers_lost(&self) {
+        self.router.remote.on_peers_changed();
+        self.shared.fleet.forget_others();
     }
 
     /// Says that this instance is gone.
@@ -339,3 +377,6 @@ impl Cluster {
         let _ = self.shared.store.presence.withdraw(&self.shared.instance).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -178,7 +178,8 @@ impl Engine {
         self.board.set_address(address);
         let cluster = || Arc::clone(&self.cluster);
         self.clockwork.0.lock().extend([
-            tasks::spawn("presence", cluster().present(address.to_owned())),
+            tasks::spawn("presence", cluster().say_present(address.to_owned())),
+            tasks::spawn("look around", cluster().look_around()),
             tasks::spawn("inbox", cluster().receive()),
             tasks::spawn("fleet feed", cluster().follow()),
             tasks::spawn("inbox takeover", cluster().take_over_inboxes()),
@@ -287,6 +288,11 @@ impl Engine {
     /// The id under which nodes know a job, and back.
     pub fn masked(&self, job: JobId) -> JobId {
         self.shared.secret.masked(job)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
     }
 
     /// The fleet as this instance sees it.
@@ -433,6 +439,7 @@ fn clockwork(
     Clockwork(Mutex::new(vec![
         tasks::spawn("nodes", Arc::clone(nodes).watch()),
         tasks::spawn("queue", Arc::clone(jobs).watch_queue()),
+        tasks::spawn("jobs wait", Arc::clone(jobs).tell_that_jobs_wait()),
         tasks::spawn(
             "deadlines",
             Arc::clone(leader).run(Task::Deadlines, move |_| Arc::clone(&sweeper).sweep()),

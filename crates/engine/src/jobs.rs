@@ -54,6 +54,7 @@ use tokio::sync::mpsc;
 use crate::job::{JobEvent, JobSpec, Refusal, store_down};
 use crate::job_log::AttemptSummary;
 use crate::nodes::{NodeRouter, Nodes};
+use crate::peers::freed::SAY_AGAIN;
 use crate::shared::Shared;
 use crate::tasks;
 use actor::JobActor;
@@ -327,6 +328,11 @@ impl Dispatcher {
         self.demand.unmet()
     }
 
+    /// Whether any job waits for a slot.
+    pub(crate) fn any_waits(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// Jobs that wait for a slot of this direction.
     pub fn waiting(&self, route: Route, speech: bool) -> usize {
         self.queue.length(route, speech)
@@ -345,6 +351,20 @@ impl Dispatcher {
         loop {
             tick.tick().await;
             self.queue.look_again();
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Runs until the engine ends: other instances are told while jobs wait here, so that they say which
+    /// slots they free.
+    pub(crate) async fn tell_that_jobs_wait(self: Arc<Self>) {
+        loop {
+            self.queue.joined.notified().await;
+            while !self.queue.is_empty() {
+                self.shared.outbox.tell_jobs_wait();
+                tokio::time::sleep(SAY_AGAIN).await;
+            }
         }
     }
 }

@@ -41,6 +41,8 @@ pub mod tasks;
 pub mod chance;
 mod retention;
 mod shared;
+#[cfg(test)]
+mod testing;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;

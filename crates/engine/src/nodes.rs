@@ -258,6 +258,7 @@ impl Nodes {
     /// Runs until the engine ends: what time does to nodes, and a store that is back.
     pub(crate) async fn watch(self: Arc<Self>) {
         let mut status = self.shared().store.status.clone();
+        let mut connection = status.borrow_and_update().connection();
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -268,7 +269,10 @@ impl Nodes {
                     if changed.is_err() {
                         return;
                     }
-                    if status.borrow_and_update().is_up() {
+                    let now = status.borrow_and_update().connection();
+                    // An answer that was late on the same connection lost nothing.
+                    if now.is_some() && now != connection {
+                        connection = now;
                         self.assert_all();
                     }
                 }
@@ -294,7 +298,7 @@ impl Nodes {
         }
         let fleet = &self.shared().fleet;
         for id in fleet.expire_others(Instant::now()) {
-            fleet.offer_if_ready(&id);
+            fleet.offer_if_ready(&id, 1);
         }
         self.shared().metrics.set_nodes(counts);
     }

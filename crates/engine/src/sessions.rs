@@ -64,7 +64,7 @@ use connection::{ClientConnection, NotOpened};
 use inbound::Opening;
 use open_job::Answer;
 use registry::Registration;
-use resume::Resumed;
+use resume::{Resumed, ResumesUnderWay};
 use saved_state::Clocks;
 
 pub use handle::SessionHandle;
@@ -74,6 +74,7 @@ pub struct Sessions {
     pub(crate) shared: Arc<Shared>,
     pub(crate) jobs: Arc<Dispatcher>,
     open: Mutex<Open>,
+    resumes: ResumesUnderWay,
     draining: AtomicBool,
     /// Where the machines' clock begins.
     began: Instant,
@@ -91,6 +92,7 @@ impl Sessions {
             shared,
             jobs,
             open: Mutex::default(),
+            resumes: ResumesUnderWay::default(),
             draining: AtomicBool::new(false),
             began: Instant::now(),
         }
@@ -123,6 +125,11 @@ impl Sessions {
                     return Ok(());
                 }
                 Resumed::No(connection, opening) => (connection, *opening, Some(false)),
+                Resumed::Later(connection, error) => {
+                    self.shared.metrics.opened("refused");
+                    let refusal = store_down(&error);
+                    return Err(NotOpened { connection, refusal, quiet: false });
+                }
             },
         };
         if recovered.is_some() {
@@ -220,10 +227,15 @@ impl Sessions {
 
     /// Tells a session of this instance that one of its jobs is over; gives that back if it is not
     /// here.
-    pub(crate) fn tell_job(&self, key: &SessionKey, job: JobId, ended: Ended) -> Result<(), Ended> {
+    pub(crate) async fn tell_job(
+        &self,
+        key: &SessionKey,
+        job: JobId,
+        ended: Ended,
+    ) -> Result<(), Ended> {
         let handle = self.open.lock().sessions.get(key).cloned();
         let Some(handle) = handle else { return Err(ended) };
-        handle.job_ended(job, ended)
+        handle.job_ended(job, ended).await
     }
 
     /// Another instance has a session.

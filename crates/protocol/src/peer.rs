@@ -80,6 +80,9 @@ pub enum PeerMessage {
     Job { job: JobId, node: NodeId, epoch: u64, event: PeerEvent },
     /// A slot of this node is free again.
     SlotFreed { node: NodeId },
+    /// To everybody: jobs wait here for a slot, for so long by this word; zero if none does. Unknown to the
+    /// version before.
+    JobsWait { for_ms: u64 },
     /// These services of a node run now, and did not before.
     ServicesRun { node: NodeId, services: Vec<String> },
     /// To an instance that had a session: another has it now.
@@ -110,6 +113,7 @@ impl PeerMessage {
             | PeerMessage::Vouch { .. }
             | PeerMessage::Job { .. }
             | PeerMessage::SlotFreed { .. }
+            | PeerMessage::JobsWait { .. }
             | PeerMessage::SessionMoved { .. }
             | PeerMessage::SessionJob { .. }
             | PeerMessage::WatchJob { .. }

@@ -9,9 +9,10 @@ use lingua_core::InstanceId;
 use lingua_engine::Engine;
 use lingua_engine::chance::Chance;
 use lingua_engine::cluster::{JoinError, understands_all};
+use lingua_engine::engine::Surroundings;
 use lingua_engine::secret::Secret;
 use lingua_store::open::MEMORY;
-use lingua_store::{Backend, Instance, Location, Options};
+use lingua_store::{Backend, Clock, Instance, Location, Options};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::net::TcpListener;
 
@@ -278,7 +279,9 @@ fn start_engine(store: Backend, config: &Config, secret: Secret) -> Engine {
             .expect("hexadecimal is within an id's letters"),
     };
     let instance = Instance { id, boot: chance.bits() };
-    Engine::start(store, instance, config.engine.clone(), secret)
+    // Expiries and deadlines are compared with those of other machines.
+    let surroundings = Surroundings { clock: Clock::date(), chance };
+    Engine::start_in(surroundings, store, instance, config.engine.clone(), secret)
 }
 
 /// An engine on the embedded store, for a scheduler inside another program: quick rather than stable.

@@ -8,7 +8,8 @@
 -- ARGV[5] overloaded: 1 | 0
 -- ARGV[6] fresh for, ms
 -- ARGV[7] how long spent and lapsed tokens are remembered, ms
--- ARGV[8] how many of them are forgotten at once
+-- ARGV[8] how many of them are forgotten at once, or half of them if that is more: so they stay bounded
+--         however many come in between
 -- Replies: kept changed confirmed | put_again | superseded epoch
 -- Slot: {n:<node>}. Clock: TIME.
 local record, leases = KEYS[1], KEYS[2]
@@ -35,7 +36,8 @@ redis.call('HSET', record, 'max', ARGV[3], 'health', ARGV[4], 'overloaded', ARGV
 -- What ended first stands last.
 local old = redis.call('ZCOUNT', leases, string.format('-%d9', now - tonumber(ARGV[7])), '+inf')
 if old > 0 then
-  redis.call('ZREMRANGEBYRANK', leases, -math.min(old, tonumber(ARGV[8])), -1)
+  local most = math.max(tonumber(ARGV[8]), math.ceil(old / 2))
+  redis.call('ZREMRANGEBYRANK', leases, -math.min(old, most), -1)
 end
 local changed = was[3] ~= ARGV[3] or was[4] ~= ARGV[4] or was[5] ~= ARGV[5]
 local confirmed = was[6] ~= '' and

@@ -116,6 +116,15 @@ impl Status {
     pub fn is_up(&self) -> bool {
         matches!(self, Status::Up { .. })
     }
+
+    /// The number of the connection that stands. While it is the same, nothing was lost: an answer was
+    /// late at most.
+    pub fn connection(&self) -> Option<u64> {
+        match self {
+            Status::Up { connection } => Some(*connection),
+            Status::Down { .. } => None,
+        }
+    }
 }
 
 /// How the line to a store does, counted since it was opened. A store in this process has none, and

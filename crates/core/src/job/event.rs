@@ -565,11 +565,11 @@ pub enum ChooseFrom {
 /// Among which nodes to choose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Among {
-    /// Among all, those that look full last.
-    All,
-    /// While others wait for the same, only among those that look free: a slot of a node that looks
-    /// full is on its way to one of them.
+    /// Among all, those that look full last; while others wait for the same, only among those that look
+    /// free: a slot of a node that looks full is on its way to one of them.
     FreeIfOthersWait,
+    /// Only among those that look free: who waits is called when another comes free.
+    Free,
 }
 
 /// When others may have a slot that is given back.

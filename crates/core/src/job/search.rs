@@ -132,7 +132,7 @@ impl Machine {
         let from = std::mem::replace(&mut search.from, ChooseFrom::Next);
         let among = match search.entry {
             Entry::Direct => Among::FreeIfOthersWait,
-            Entry::Called | Entry::Handed => Among::All,
+            Entry::Called | Entry::Handed => Among::Free,
         };
         out.push(Effect::Choose { from, among });
     }

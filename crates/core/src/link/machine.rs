@@ -211,6 +211,7 @@ impl<K: Kinds> Machine<K> {
             self.attempts.renumber(self.epoch, new.epoch);
         }
         let was_known = self.epoch > 0;
+        self.sync.tell_now();
         if !was_known || new.moved {
             self.recall(new.reputation);
         }

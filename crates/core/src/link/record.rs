@@ -13,6 +13,10 @@ use crate::rate::Gcra;
 use crate::slots::{Confirmed, LeaseToken};
 use crate::time::Moment;
 
+/// After a store that did not answer: what it was to be told is told again. A store that was away for
+/// longer, or lost something, is told everything anew when it is back.
+pub const TELL_AGAIN: Duration = Duration::from_secs(1);
+
 /// What the store is told of a node, and what is under way.
 #[derive(Default)]
 pub(super) struct RecordSync {
@@ -47,17 +51,29 @@ enum Step {
     Idle,
     /// None until then: the node's updates are over their rate.
     Paced { until: Moment },
+    /// None until then: the store did not answer.
+    Untold { until: Moment },
     /// The record, whole or in part; the rest follows.
     Writing(Pending),
     /// The jobs of the report that are not known here.
     LookingUp(Running),
     /// What the node runs: by its own word of that moment, or by ours.
-    Confirming { running: Option<Vec<LeaseToken>>, reported_at: Option<Moment> },
+    Confirming { running: Option<Vec<LeaseToken>>, reported_at: Option<Moment>, strays: bool },
     /// The leases of what it has.
     Renewing,
 }
 
 impl Pending {
+    /// Adds what an earlier call did not tell. What came in since is newer.
+    fn add(&mut self, untold: Pending) {
+        self.put |= untold.put;
+        self.beat |= untold.beat;
+        self.renew |= untold.renew;
+        self.reputation |= untold.reputation;
+        self.report = self.report.take().or(untold.report);
+        self.count = self.count.take().or(untold.count);
+    }
+
     fn any(&self) -> bool {
         self.put || self.beat || self.report.is_some() || self.count.is_some()
     }
@@ -67,8 +83,15 @@ impl RecordSync {
     /// When a paced update may go on.
     pub fn due(&self) -> Option<Moment> {
         match self.step {
-            Step::Paced { until } => Some(until),
+            Step::Paced { until } | Step::Untold { until } => Some(until),
             _ => None,
+        }
+    }
+
+    /// What the store did not take is told now: there is news for it, or of it.
+    pub fn tell_now(&mut self) {
+        if let Step::Untold { .. } = self.step {
+            self.step = Step::Idle;
         }
     }
 }
@@ -112,7 +135,7 @@ impl<K: Kinds> Machine<K> {
 
     /// Tells the store what it is to be told, unless a call is under way.
     pub(super) fn start_sync(&mut self, out: &mut Effects<K>) {
-        if matches!(self.sync.step, Step::Paced { until } if until <= self.now) {
+        if self.sync.due().is_some_and(|until| until <= self.now) {
             self.sync.step = Step::Idle;
         }
         if self.sync.step != Step::Idle || !self.sync.pending.any() || self.epoch == 0 {
@@ -141,7 +164,7 @@ impl<K: Kinds> Machine<K> {
 
     pub(super) fn on_answer(&mut self, epoch: u64, answer: Answer, out: &mut Effects<K>) {
         let step = std::mem::take(&mut self.sync.step);
-        if let Step::Paced { .. } = step {
+        if let Step::Paced { .. } | Step::Untold { .. } = step {
             // Nothing was asked.
             self.sync.step = step;
             return;
@@ -164,8 +187,9 @@ impl<K: Kinds> Machine<K> {
             // Whether grants wait for a report, the next beat tells; one too many does no harm.
             (Step::Writing(update), Answer::Stored) => self.written(update, true, out),
             (Step::LookingUp(report), Answer::Found(found)) => self.looked_up(report, found, out),
+            (step, Answer::Failed) => self.untold(step),
             (Step::Writing(update), _) => self.sync.pending.reputation |= update.reputation,
-            (Step::Confirming { running, reported_at }, Answer::Confirmed(confirmed)) => {
+            (Step::Confirming { running, reported_at, .. }, Answer::Confirmed(confirmed)) => {
                 self.confirmed(running.unwrap_or_default(), reported_at, confirmed, out);
             }
             (Step::Confirming { .. }, Answer::NoRecord) => self.sync.pending.put = true,
@@ -173,9 +197,26 @@ impl<K: Kinds> Machine<K> {
                 let lease = self.running_lease();
                 tokens.into_iter().for_each(|token| self.extend(token, lease));
             }
-            // A store that is back is told everything anew; until then there is no hurry.
             _ => {}
         }
+    }
+
+    /// The store did not answer: it is told again, a while later.
+    fn untold(&mut self, step: Step) {
+        let untold = match step {
+            Step::Writing(update) => update,
+            Step::LookingUp(report) => Pending { report: Some(report), ..Pending::default() },
+            // By the node's own word; what is owed without one the next beat asks for.
+            Step::Confirming { running: Some(known), reported_at: Some(at), strays } => {
+                let report = Some(Running { at, known, unknown: Vec::new(), strays });
+                Pending { report, ..Pending::default() }
+            }
+            Step::Confirming { .. } => Pending { beat: true, ..Pending::default() },
+            Step::Renewing => Pending { beat: true, renew: true, ..Pending::default() },
+            Step::Idle | Step::Paced { .. } | Step::Untold { .. } => return,
+        };
+        self.sync.pending.add(untold);
+        self.sync.step = Step::Untold { until: self.now + TELL_AGAIN };
     }
 
     /// The record is written: what the node runs is next.
@@ -295,7 +336,7 @@ impl<K: Kinds> Machine<K> {
             }),
             quarantine: self.quarantine(),
         };
-        self.call(Call::Confirm(report), Step::Confirming { running, reported_at }, out);
+        self.call(Call::Confirm(report), Step::Confirming { running, reported_at, strays }, out);
     }
 
     /// How long a node that cannot say what it runs gets no grant: for what was lost in this process's

@@ -99,6 +99,7 @@ impl<K: Kinds> Machine<K> {
 
     /// The store may have lost everything.
     pub(super) fn on_store_back(&mut self) {
+        self.sync.tell_now();
         self.sync.pending.put |= self.is_connected();
         self.reporting.hold_until = None;
         self.sync.pending.reputation |= self.past.done + self.past.failed > 0;

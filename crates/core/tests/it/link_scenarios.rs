@@ -9,7 +9,7 @@ use lingua_core::link::event::{
 };
 use lingua_core::link::{
     Arrival, BreakerPolicy, BreakerState, Effect, Event, GRACE_FOR_LATE_RESULTS, Kinds, Machine,
-    NewAttempt, Policy, SlowStart, Supports,
+    NewAttempt, Policy, SlowStart, Supports, TELL_AGAIN,
 };
 use lingua_core::node::{Declaration, Health, NodeProfile, Order};
 use lingua_core::rate::Rate;
@@ -436,4 +436,48 @@ fn after_a_loss_jobs_that_nobody_knows_hold_grants_until_they_are_over_or_stoppe
         let hold = report.expect("it is told to the store").reserve_lease;
         assert_eq!(hold, Duration::from_millis(hold_ms), "{obeys}");
     }
+}
+
+fn calls(effects: Vec<Effect<Plain>>) -> Vec<&'static str> {
+    let call = |effect| match effect {
+        Effect::Store { call, .. } => Some(match call {
+            Call::Put(..) => "put",
+            Call::Beat(..) => "beat",
+            Call::LookUp(_) => "look up",
+            Call::Confirm(_) => "confirm",
+            Call::Renew { .. } => "renew",
+        }),
+        _ => None,
+    };
+    effects.into_iter().filter_map(call).collect()
+}
+
+/// A store that does not answer for a moment loses nothing by it, and is not told everything anew.
+#[test]
+fn what_the_store_did_not_take_is_told_again_and_nothing_else() {
+    let mut node = Node::new();
+    node.register(OURS, Some(vec![]));
+    node.answer(Answer::Stored);
+    node.answer(Answer::Confirmed(Confirmed::default()));
+    node.assign(1);
+    node.says(1, WordKind::Ack);
+    node.now = node.now + Duration::from_secs(5);
+    let beat = Heartbeat { running: Some(vec![(token(1).job, 1)]), ..Heartbeat::default() };
+    let event = Event::Heartbeat { epoch: node.epoch, beat };
+    assert_eq!(calls(node.machine.on_event(node.now, event)), ["beat"]);
+    let mut answered = |answer, wait| {
+        let event = Event::Answered { epoch: node.epoch, answer };
+        let at_once = calls(node.machine.on_event(node.now, event));
+        node.now = node.now + wait;
+        (at_once, calls(node.machine.on_event(node.now, Event::Tick)))
+    };
+    let none: Vec<&str> = Vec::new();
+    // Not at once: a store that is away is not asked again and again.
+    assert_eq!(answered(Answer::Failed, TELL_AGAIN), (none.clone(), vec!["beat"]));
+    let kept = Answer::Kept { confirmed: true };
+    assert_eq!(answered(kept.clone(), TELL_AGAIN), (vec!["confirm"], none.clone()));
+    assert_eq!(answered(Answer::Failed, TELL_AGAIN), (none.clone(), vec!["beat"]));
+    assert_eq!(answered(kept, TELL_AGAIN), (vec!["confirm"], none.clone()));
+    let confirmed = Answer::Confirmed(Confirmed::default());
+    assert_eq!(answered(confirmed, TELL_AGAIN * 3), (none.clone(), none), "it was told");
 }

@@ -146,7 +146,6 @@ impl Cluster {
                 tracing::debug!(node.id = %node, %error, "a slot is left to lapse");
             }
             drop(slot);
-            shared.fleet.offer_if_ready(&node);
         });
     }
 
@@ -163,7 +162,7 @@ impl Cluster {
     }
 
     fn peer_slot(&self, owner: &Instance, node: &NodeId) -> SlotGuard {
-        let (outbox, owner, node) = (Arc::clone(&self.shared.outbox), owner.clone(), node.clone());
-        SlotGuard::Peer(Box::new(PeerSlot { outbox, owner, node }))
+        let (shared, owner, node) = (Arc::clone(&self.shared), owner.clone(), node.clone());
+        SlotGuard::Peer(Box::new(PeerSlot { shared, owner, node }))
     }
 }

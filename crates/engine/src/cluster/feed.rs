@@ -1,12 +1,15 @@
 //! Who is there: the nodes of all instances, as the store knows them.
 //!
-//! The feed of changes makes it quick, and reading everything again now and then makes it true.
+//! The feed of changes makes it quick, and reading everything again now and then makes it true. While
+//! everything is read again, changes are taken in between.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
+use lingua_core::NodeId;
 use lingua_core::hash::HashSet;
-use lingua_store::nodes::{FeedCursor, NODE_SHARDS};
+use lingua_store::nodes::{Changes, FeedCursor, NODE_SHARDS};
 use tokio::time::Instant;
 
 use super::Cluster;
@@ -20,80 +23,105 @@ const WAIT: Duration = Duration::from_secs(2);
 /// After a store that did not answer.
 const PAUSE: Duration = Duration::from_millis(300);
 
+/// Records read at the same time, of nodes that changed.
+const READS_AT_ONCE: usize = 32;
+
+/// Everything is being read again.
+struct Resync {
+    /// What is read next.
+    shard: u32,
+    /// Nodes that were known and have not been seen again.
+    missed: HashSet<NodeId>,
+}
+
+/// How far a follower is.
+struct Follower {
+    cursor: Option<FeedCursor>,
+    resync: Option<Resync>,
+    resync_at: Instant,
+}
+
 impl Cluster {
     /// Runs until the engine ends.
     pub async fn follow(self: Arc<Self>) {
-        let mut cursor: Option<FeedCursor> = None;
-        let mut resync_at = Instant::now();
         let mut status = self.shared.store.status.clone();
+        let mut connection = status.borrow_and_update().connection();
+        let mut follower = Follower { cursor: None, resync: None, resync_at: Instant::now() };
         loop {
-            if resync_at <= Instant::now() {
-                // From the present end of the feed on, so that nothing falls in between.
-                cursor = match self.shared.store.feed.changes(None, Duration::ZERO).await {
-                    Ok(changes) => Some(changes.cursor),
-                    Err(_) => None,
-                };
-                let read = self.resync().await && cursor.is_some();
-                resync_at = Instant::now() + if read { RESYNC_EVERY } else { PAUSE };
-            }
-            let Some(from) = &cursor else {
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            };
-            let changes = tokio::select! {
+            let step = tokio::select! {
                 biased;
                 changed = status.changed() => match changed {
                     Ok(()) => {
-                        resync_at = Instant::now();
+                        let now = status.borrow_and_update().connection();
+                        // An answer that was late on the same connection lost nothing.
+                        if now.is_some() && now != connection {
+                            connection = now;
+                            follower.resync_at = Instant::now();
+                        }
                         continue;
                     }
                     Err(_) => return,
                 },
-                changes = self.shared.store.feed.changes(Some(from), WAIT) => changes,
+                step = self.follow_on(&mut follower) => step,
             };
-            match changes {
-                Ok(changes) => {
-                    for node in &changes.nodes {
-                        match self.shared.store.nodes.get(node).await {
-                            Ok(Some(record)) => self.router.apply_record(record),
-                            Ok(None) => self.router.remote.remove(node),
-                            Err(_) => resync_at = Instant::now(),
-                        }
-                    }
-                    if changes.resync {
-                        resync_at = Instant::now();
-                    }
-                    cursor = Some(changes.cursor);
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "changes of nodes are read later");
-                    resync_at = Instant::now() + PAUSE;
-                    tokio::time::sleep(PAUSE).await;
-                }
+            if let Err(error) = step {
+                tracing::debug!(%error, "the nodes of others are read later");
+                tokio::time::sleep(PAUSE).await;
             }
         }
     }
 
-    /// Reads what the store knows of every node; says whether it could.
-    pub(super) async fn resync(&self) -> bool {
-        let mut missed: HashSet<_> = self.router.remote.ids().into_iter().collect();
-        for shard in 0..NODE_SHARDS {
-            let records = match self.shared.store.feed.shard(shard).await {
-                Ok(records) => records,
-                Err(error) => {
-                    tracing::debug!(%error, "the nodes of others are read later");
-                    return false;
-                }
-            };
-            for record in records {
-                missed.remove(&record.node);
-                self.router.apply_record(record);
+    /// One step, which may be given up anywhere: what it did not finish is done again.
+    async fn follow_on(&self, follower: &mut Follower) -> lingua_store::Result<()> {
+        if follower.resync_at <= Instant::now() || follower.cursor.is_none() {
+            // From the present end of the feed on, so that nothing falls in between.
+            let end = self.shared.store.feed.changes(None, Duration::ZERO).await?;
+            follower.cursor = Some(end.cursor);
+            let missed = self.router.remote.ids().into_iter().collect();
+            follower.resync = Some(Resync { shard: 0, missed });
+            follower.resync_at = Instant::now() + RESYNC_EVERY;
+        }
+        let mut wait = WAIT.min(follower.resync_at - Instant::now());
+        if let Some(resync) = &mut follower.resync {
+            wait = Duration::ZERO;
+            if self.read_shard(resync).await? {
+                follower.resync = None;
             }
         }
-        for node in missed {
-            self.router.remote.remove(&node);
+        let changes = self.shared.store.feed.changes(follower.cursor.as_ref(), wait).await?;
+        let Changes { nodes, cursor, resync } = changes;
+        let read = |node: NodeId| {
+            let store = self.shared.store.clone();
+            async move { (store.nodes.get(&node).await, node) }
+        };
+        let mut reads = stream::iter(nodes).map(read).buffered(READS_AT_ONCE);
+        while let Some((record, node)) = reads.next().await {
+            match record? {
+                Some(record) => self.router.apply_record(record),
+                None => self.router.remote.remove(&node),
+            }
         }
-        self.router.remote.forget_lost();
-        true
+        if resync {
+            follower.resync_at = Instant::now();
+        }
+        follower.cursor = Some(cursor);
+        Ok(())
+    }
+
+    /// Reads one shard of all records again; says whether it was the last.
+    async fn read_shard(&self, resync: &mut Resync) -> lingua_store::Result<bool> {
+        for record in self.shared.store.feed.shard(resync.shard).await? {
+            resync.missed.remove(&record.node);
+            self.router.apply_record(record);
+        }
+        resync.shard += 1;
+        let is_last = resync.shard == NODE_SHARDS;
+        if is_last {
+            for node in resync.missed.drain() {
+                self.router.remote.remove(&node);
+            }
+            self.router.remote.forget_lost();
+        }
+        Ok(is_last)
     }
 }

@@ -9,14 +9,14 @@ use bytes::Bytes;
 use lingua_protocol::node::message::read_message;
 use lingua_protocol::peer::{Batch, PeerEvent, PeerMessage, PeerResult, RemoteAssign};
 use lingua_store::Instance;
-use lingua_store::bus::{Delivery, TakeOver};
+use lingua_store::bus::Delivery;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::Cluster;
 use super::watches::Notice;
-use super::{Cluster, Inflow};
 use crate::job::{JobEvent, Reject, ToNode};
-use crate::peers::outbox::{LIVE_FOR, Undelivered};
+use crate::peers::outbox::LIVE_FOR;
 use crate::peers::seal::{self, Route};
 use crate::tasks;
 
@@ -25,12 +25,6 @@ const WAIT: Duration = Duration::from_secs(2);
 
 /// After a store that did not answer.
 const PAUSE: Duration = Duration::from_millis(200);
-
-/// How often the inboxes of dead instances are looked for.
-const TAKEOVER_EVERY: Duration = Duration::from_secs(2);
-
-/// How long a takeover of one inbox may take.
-const TAKEOVER_FOR: Duration = Duration::from_secs(5);
 
 impl Cluster {
     /// Runs until the engine ends: takes messages in.
@@ -42,7 +36,8 @@ impl Cluster {
                 Ok(deliveries) => {
                     let entries: Vec<_> = deliveries.iter().map(|d| d.entry.clone()).collect();
                     for delivery in deliveries {
-                        if self.opened.lock().open(delivery.id, Instant::now()) {
+                        let now = Instant::now();
+                        if self.opened.lock().open(delivery.id, delivery.live_until, now) {
                             self.open(delivery);
                         }
                     }
@@ -80,7 +75,7 @@ impl Cluster {
     }
 
     /// The messages of an envelope that an instance sent to `to`, and how many nobody knows.
-    fn unsealed(
+    pub(super) fn unsealed(
         &self,
         delivery: &Delivery,
         to: &Instance,
@@ -133,9 +128,11 @@ impl Cluster {
                 }
             }
             PeerMessage::SlotFreed { node } => {
-                if self.shared.fleet.freed_by_peer(&node) {
-                    self.shared.fleet.offer_if_ready(&node);
-                }
+                self.shared.fleet.freed_by_peer(&node);
+                self.shared.fleet.offer_if_ready(&node, 1);
+            }
+            PeerMessage::JobsWait { for_ms } => {
+                self.shared.outbox.on_jobs_wait(from, Duration::from_millis(for_ms));
             }
             PeerMessage::ServicesRun { node, services } => {
                 self.router.services_run(&node, &services)
@@ -244,7 +241,7 @@ impl Cluster {
         }
     }
 
-    fn not_sent(&self, from: &Instance, remote: &RemoteAssign) {
+    pub(super) fn not_sent(&self, from: &Instance, remote: &RemoteAssign) {
         let _ = self.shared.outbox.send(from, self.refusal(remote));
     }
 
@@ -322,90 +319,6 @@ impl Cluster {
             };
             cluster.jobs.tell(&job, event);
         });
-    }
-
-    /// Runs until the engine ends: messages that nobody took.
-    pub async fn take_back(self: Arc<Self>, inflow: Inflow) {
-        let Inflow { mut undeliverable, mut orphans } = inflow;
-        loop {
-            tokio::select! {
-                biased;
-                Some(returned) = undeliverable.recv() => match returned {
-                    Undelivered::Word(word) => self.on_undeliverable(word),
-                    Undelivered::Gone => {
-                        self.router.remote.on_peers_lost();
-                    }
-                },
-                Some(orphan) = orphans.recv() => self.on_orphan(orphan),
-                else => return,
-            }
-        }
-    }
-
-    fn on_undeliverable(self: &Arc<Self>, word: PeerMessage) {
-        match word {
-            PeerMessage::Assign(remote) => {
-                let job = self.shared.secret.masked(remote.job);
-                self.jobs.tell(&job, JobEvent::NotSent { attempt: remote.attempt });
-            }
-            // The instance of the job is gone; its session may be elsewhere.
-            PeerMessage::Job {
-                job, node, event: PeerEvent::Result { attempt, result }, ..
-            } => {
-                self.on_orphan_result(job, &node, attempt, result);
-            }
-            _ => {}
-        }
-    }
-
-    /// Runs until the engine ends: what was sent to instances that died is refused in their name.
-    pub async fn take_over_inboxes(self: Arc<Self>) {
-        let mut tick = tokio::time::interval(TAKEOVER_EVERY);
-        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tick.tick().await;
-            let Ok(orphans) = self.shared.store.bus.orphans().await else { continue };
-            for dead in orphans.into_iter().filter(|dead| *dead != self.shared.instance) {
-                if let Err(error) = self.take_over_inbox(&dead).await {
-                    tracing::debug!(instance.id = %dead.id, %error, "an inbox is taken over later");
-                }
-            }
-        }
-    }
-
-    async fn take_over_inbox(self: &Arc<Self>, dead: &Instance) -> lingua_store::Result<()> {
-        let (bus, me) = (&self.shared.store.bus, &self.shared.instance);
-        while let TakeOver::Entries(entries) = bus.take_over(dead, me, TAKEOVER_FOR).await? {
-            if entries.is_empty() {
-                return Ok(());
-            }
-            let ids: Vec<_> = entries.iter().map(|delivery| delivery.entry.clone()).collect();
-            for delivery in entries {
-                let Ok((words, _)) = self.unsealed(&delivery, dead) else { continue };
-                for word in words {
-                    self.on_taken_over(&delivery.from, word);
-                }
-            }
-            bus.ack(dead, &ids).await?;
-        }
-        Ok(())
-    }
-
-    /// A message to an instance that is dead.
-    fn on_taken_over(self: &Arc<Self>, from: &Instance, word: PeerMessage) {
-        match word {
-            PeerMessage::Assign(remote) if *from == self.shared.instance => {
-                let job = self.shared.secret.masked(remote.job);
-                self.jobs.tell(&job, JobEvent::NotSent { attempt: remote.attempt });
-            }
-            PeerMessage::Assign(remote) => self.not_sent(from, &remote),
-            PeerMessage::Job {
-                job, node, event: PeerEvent::Result { attempt, result }, ..
-            } if *from == self.shared.instance => {
-                self.on_orphan_result(job, &node, attempt, result);
-            }
-            _ => {}
-        }
     }
 }
 

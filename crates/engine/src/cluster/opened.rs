@@ -1,40 +1,45 @@
 //! Which envelopes were opened: one whose deletion was lost is read again, and must not act again.
 
-use std::collections::{HashSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
 
 use tokio::time::Instant;
 
 use crate::peers::outbox::LIVE_FOR;
 
-/// Envelopes that are remembered; beyond it the oldest go first.
+/// Envelopes that are remembered; beyond it those go first whose time is over first.
 const MAX_OPENED: usize = 65_536;
 
 /// Ids of envelopes that were opened, each for as long as it can come again.
 #[derive(Default)]
 pub(super) struct OpenedEnvelopes {
     ids: HashSet<u128>,
-    order: VecDeque<(Instant, u128)>,
+    ends: BinaryHeap<Reverse<(Instant, u128)>>,
 }
 
 impl OpenedEnvelopes {
-    /// Notes that an envelope is opened now; `false` if it was before.
-    pub fn open(&mut self, id: u128, now: Instant) -> bool {
-        while let Some((at, oldest)) = self.order.front()
-            && now - *at > LIVE_FOR
+    /// Notes that an envelope is opened now, which lives until then; `false` if it was before.
+    pub fn open(&mut self, id: u128, live_until: Instant, now: Instant) -> bool {
+        while let Some(Reverse((end, _))) = self.ends.peek()
+            && *end < now
         {
-            self.ids.remove(oldest);
-            self.order.pop_front();
+            self.forget_first();
         }
         let first = self.ids.insert(id);
         if first {
-            self.order.push_back((now, id));
+            // A promoted server whose clock is behind lets it live that much longer.
+            self.ends.push(Reverse((live_until.max(now) + LIVE_FOR, id)));
         }
-        if self.order.len() > MAX_OPENED
-            && let Some((_, oldest)) = self.order.pop_front()
-        {
-            self.ids.remove(&oldest);
+        if self.ends.len() > MAX_OPENED {
+            self.forget_first();
         }
         first
+    }
+
+    fn forget_first(&mut self) {
+        if let Some(Reverse((_, id))) = self.ends.pop() {
+            self.ids.remove(&id);
+        }
     }
 }
 
@@ -47,10 +52,11 @@ mod tests {
     #[tokio::test]
     async fn an_envelope_that_is_read_twice_is_opened_once() {
         let (mut opened, now) = (OpenedEnvelopes::default(), Instant::now());
-        assert!(opened.open(1, now) && opened.open(2, now));
-        assert!(!opened.open(1, now) && !opened.open(1, now + LIVE_FOR));
-        let later = now + LIVE_FOR + Duration::from_millis(1);
-        assert!(opened.open(3, later));
+        let end = now + LIVE_FOR;
+        assert!(opened.open(1, end, now) && opened.open(2, end, now));
+        assert!(!opened.open(1, end, now) && !opened.open(1, end, end));
+        let later = end + LIVE_FOR + Duration::from_millis(1);
+        assert!(opened.open(3, later, later));
         assert_eq!(opened.ids.len(), 1, "nobody delivers the others any more");
     }
 
@@ -58,9 +64,10 @@ mod tests {
     async fn what_is_remembered_is_bounded() {
         let (mut opened, now) = (OpenedEnvelopes::default(), Instant::now());
         for id in 0..MAX_OPENED as u128 + 10 {
-            assert!(opened.open(id, now));
+            assert!(opened.open(id, now + LIVE_FOR, now));
         }
-        assert_eq!((opened.ids.len(), opened.order.len()), (MAX_OPENED, MAX_OPENED));
-        assert!(!opened.open(10, now) && opened.open(9, now), "the oldest went first");
+        assert_eq!((opened.ids.len(), opened.ends.len()), (MAX_OPENED, MAX_OPENED));
+        let again = opened.open(10, now + LIVE_FOR, now);
+        assert!(!again && opened.open(9, now + LIVE_FOR, now), "the oldest went first");
     }
 }

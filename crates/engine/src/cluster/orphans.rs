@@ -9,7 +9,8 @@ use lingua_core::job::JobState;
 use lingua_core::outcome::Code;
 use lingua_core::{JobId, NodeId, SessionId, SessionKey, TenantId};
 use lingua_protocol::node::message::read_message;
-use lingua_protocol::peer::{PeerEnded, PeerMessage, PeerResult};
+use lingua_protocol::peer::{BodyRef, PeerEnded, PeerMessage, PeerResult};
+use lingua_store::Instance;
 use lingua_store::jobs::{Assignment, EndedBy, Ending, Finish};
 use tokio::time::Instant;
 
@@ -76,18 +77,61 @@ impl Cluster {
         }
     }
 
+    /// A result whose receiver is gone. What is in it is fetched from `from`, which said it.
     pub(super) fn on_orphan_result(
         self: &Arc<Self>,
+        from: &Instance,
         job: JobId,
         node: &NodeId,
         attempt: u32,
         result: PeerResult,
     ) {
-        let body = result.body().and_then(|body| self.shared.outbox.bodies.get(&body.name));
-        let result = result.with(body.unwrap_or_default());
-        let (cluster, node) = (Arc::clone(self), node.clone());
-        let orphaned = OrphanedResult { node, job, attempt, nonce: None, result };
-        tasks::start(async move { cluster.end_orphan(orphaned).await });
+        let (cluster, from, node) = (Arc::clone(self), from.clone(), node.clone());
+        let delivery = PendingDelivery::begin(self);
+        tasks::start(async move {
+            let _delivery = delivery;
+            let body = match result.body() {
+                None => Ok(Bytes::new()),
+                Some(body) => cluster.body_of(&from, body).await,
+            };
+            let result = match body {
+                Ok(body) => result.with(body),
+                Err(_) if result.stands_alone() => result.with(Bytes::new()),
+                Err(error) => {
+                    return tracing::info!(instance.id = %from.id, error, "a result could not be fetched");
+                }
+            };
+            let orphaned = OrphanedResult { node, job, attempt, nonce: None, result };
+            cluster.end_orphan(orphaned).await;
+        });
+    }
+
+    /// An ending whose receiver is gone is brought to the session, wherever it is now.
+    pub(super) fn bring_again(
+        self: &Arc<Self>,
+        from: &Instance,
+        session: SessionKey,
+        job: JobId,
+        ended: PeerEnded,
+    ) {
+        let (cluster, from) = (Arc::clone(self), from.clone());
+        let delivery = PendingDelivery::begin(self);
+        tasks::start(async move {
+            let _delivery = delivery;
+            let ended = cluster.ended_of(&from, ended).await;
+            // Who it went to is found again by the store's word, which may lag behind for a moment.
+            tokio::time::sleep(LOOK).await;
+            cluster.find_session(session, job, ended).await;
+        });
+    }
+
+    /// A body that an instance keeps, also this one.
+    async fn body_of(&self, from: &Instance, body: &BodyRef) -> Result<Bytes, String> {
+        if *from == self.shared.instance {
+            let kept = self.shared.outbox.bodies.get(&body.name);
+            return kept.ok_or_else(|| "it was kept too long ago".to_owned());
+        }
+        self.fetch_body(from, body).await
     }
 
     /// Ends a job in the name of an instance that is gone, if this attempt is still the one that
@@ -139,7 +183,9 @@ impl Cluster {
             Err(error) => return tracing::debug!(%error, "an orphan is looked after later"),
         }
         tracing::info!(node.id = %node, job.id = %job, "a result outlived its instance");
-        let _ = store.slots.release(&node, token).await;
+        if store.slots.release(&node, token).await.is_ok() {
+            self.shared.fleet.freed_in_store(&node);
+        }
         acknowledge();
         self.find_session(session, job, ended).await;
     }
@@ -149,7 +195,7 @@ impl Cluster {
         let until = Instant::now() + FIND_SESSION;
         let mut ended = Some(ended);
         while let Some(news) = ended.take() {
-            if let Err(news) = self.sessions.tell_job(&session, job, news) {
+            if let Err(news) = self.sessions.tell_job(&session, job, news).await {
                 let owner = self.shared.store.owners.owner(&session).await.ok().flatten();
                 let there = owner.map(|owner| owner.instance);
                 let there = there.filter(|instance| self.shared.outbox.is_alive(instance));
@@ -194,7 +240,7 @@ impl Cluster {
 
     pub(super) fn on_session_job(
         self: &Arc<Self>,
-        from: &lingua_store::Instance,
+        from: &Instance,
         tenant: TenantId,
         session: SessionId,
         job: JobId,
@@ -203,38 +249,43 @@ impl Cluster {
         let (cluster, from) = (Arc::clone(self), from.clone());
         let session = SessionKey::new(tenant, session);
         tasks::start(async move {
-            let ended = match ended {
-                PeerEnded::Done { body } => match cluster.fetch_body(&from, &body).await {
-                    Ok(body) => Ended::Done(read_message(body)),
-                    Err(error) => {
-                        tracing::info!(instance.id = %from.id, error, "a result could not be fetched");
-                        let detail = "the result could not be fetched";
-                        Ended::Failed(Refusal::new(Code::NodeUnavailable, detail))
-                    }
-                },
-                PeerEnded::Empty { reason } => Ended::Empty { body: None, reason },
-                PeerEnded::Failed { code, detail, told } => {
-                    let fetched = match &told {
-                        Some(told) => cluster.fetch_body(&from, told).await.ok(),
-                        None => None,
-                    };
-                    let detail =
-                        fetched.map_or(detail, |text| String::from_utf8_lossy(&text).into_owned());
-                    let code = Code::parse(&code).unwrap_or(Code::ProcessingError);
-                    Ended::Failed(Refusal::new(code, detail))
-                }
-                PeerEnded::Cancelled { reason } => Ended::Cancelled(reason),
-            };
+            let ended = cluster.ended_of(&from, ended).await;
             // Its client may just be coming back. If it is not here any more either, its deadline
             // ends it.
             let mut ended = ended;
             for _ in 0..ARRIVAL_LOOKS {
-                match cluster.sessions.tell_job(&session, job, ended) {
+                match cluster.sessions.tell_job(&session, job, ended).await {
                     Ok(()) => return,
                     Err(news) => ended = news,
                 }
                 tokio::time::sleep(LOOK).await;
             }
         });
+    }
+
+    /// An ending with what is fetched for it.
+    async fn ended_of(&self, from: &Instance, ended: PeerEnded) -> Ended {
+        match ended {
+            PeerEnded::Done { body } => match self.body_of(from, &body).await {
+                Ok(body) => Ended::Done(read_message(body)),
+                Err(error) => {
+                    tracing::info!(instance.id = %from.id, error, "a result could not be fetched");
+                    let detail = "the result could not be fetched";
+                    Ended::Failed(Refusal::new(Code::NodeUnavailable, detail))
+                }
+            },
+            PeerEnded::Empty { reason } => Ended::Empty { body: None, reason },
+            PeerEnded::Failed { code, detail, told } => {
+                let fetched = match &told {
+                    Some(told) => self.body_of(from, told).await.ok(),
+                    None => None,
+                };
+                let detail =
+                    fetched.map_or(detail, |text| String::from_utf8_lossy(&text).into_owned());
+                let code = Code::parse(&code).unwrap_or(Code::ProcessingError);
+                Ended::Failed(Refusal::new(code, detail))
+            }
+            PeerEnded::Cancelled { reason } => Ended::Cancelled(reason),
+        }
     }
 }

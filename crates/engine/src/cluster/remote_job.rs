@@ -10,6 +10,7 @@ use lingua_store::Instance;
 
 use crate::job::{JobEvent, JobEvents, NodeResult, Reject, RemoteJob, Unheard, is_code};
 use crate::peers::outbox::Outbox;
+use crate::shared::Shared;
 
 /// The job of another instance, as its node tells it what happens.
 pub(super) struct PeerJob {
@@ -89,17 +90,19 @@ impl RemoteJob for PeerJob {
     }
 }
 
-/// The slot of another instance's attempt, while its owner gives it back. That instance may have jobs
-/// waiting for it.
+/// The slot of another instance's attempt, while its owner gives it back. Whoever has jobs waiting is
+/// offered it, here and elsewhere, and that instance no longer counts it.
 pub(super) struct PeerSlot {
-    pub outbox: Arc<Outbox>,
+    pub shared: Arc<Shared>,
     pub owner: Instance,
     pub node: NodeId,
 }
 
 impl Drop for PeerSlot {
     fn drop(&mut self) {
-        let _ = self.outbox.send(&self.owner, PeerMessage::SlotFreed { node: self.node.clone() });
+        self.shared.fleet.freed_by_peer(&self.node);
+        self.shared.fleet.offer_if_ready(&self.node, 1);
+        self.shared.outbox.tell_freed(&self.node, false, Some(&self.owner));
     }
 }
 

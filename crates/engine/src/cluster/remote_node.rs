@@ -52,6 +52,8 @@ struct State {
 pub(super) struct Known {
     owner: Instance,
     epoch: u64,
+    /// It was connected when the record was read.
+    is_there: bool,
     profile: Arc<NodeProfile>,
     version: ProfileVersion,
     /// Slots open to jobs.
@@ -86,12 +88,12 @@ impl RemoteNode {
         RemoteNode { id, shared, state: Mutex::new(state), gaps_end }
     }
 
-    pub fn apply_record(&self, record: NodeRecord, alive: bool) {
+    pub fn apply_record(&self, record: NodeRecord) {
         let mut state = self.state.lock();
         if state.known.epoch > record.epoch {
             return;
         }
-        let moved = state.known.epoch < record.epoch || state.route.is_none();
+        let moved = state.known.epoch < record.epoch;
         let same_profile = *state.known.profile == record.profile;
         let profile = Arc::clone(&state.known.profile);
         state.known = Known::of(record);
@@ -99,9 +101,29 @@ impl RemoteNode {
         if same_profile {
             state.known.profile = profile;
         }
-        if !alive {
+        self.follow_owner(state, moved);
+    }
+
+    /// Instances came or are gone.
+    pub fn on_peers_changed(&self) {
+        let state = self.state.lock();
+        if self.is_reachable(&state) != state.route.is_some() {
+            self.follow_owner(state, false);
+        }
+    }
+
+    fn is_reachable(&self, state: &State) -> bool {
+        state.known.is_there && self.shared.outbox.is_alive(&state.known.owner)
+    }
+
+    /// There is a way to it while its record says so and its owner is there.
+    fn follow_owner(&self, mut state: MutexGuard<'_, State>, moved: bool) {
+        if !self.is_reachable(&state) {
+            if state.route.is_some() {
+                tracing::info!(node.id = %self.id, "nothing reaches the node");
+            }
             state.lose();
-        } else if moved {
+        } else if moved || state.route.is_none() {
             let route = RemoteLink {
                 outbox: Arc::clone(&self.shared.outbox),
                 owner: state.known.owner.clone(),
@@ -130,19 +152,11 @@ impl RemoteNode {
         self.put_entry(state);
     }
 
-    /// Nothing reaches the node any more.
+    /// The store no longer knows the node.
     pub fn lose(&self) {
         let mut state = self.state.lock();
-        state.lose();
-        self.put_entry(state);
-    }
-
-    pub fn lose_if_owner_is_gone(&self) {
-        let owner = self.state.lock().route.as_ref().map(|route| route.owner.clone());
-        if owner.is_some_and(|owner| !self.shared.outbox.is_alive(&owner)) {
-            tracing::info!(node.id = %self.id, "the instance of a node is gone");
-            self.lose();
-        }
+        state.known.is_there = false;
+        self.follow_owner(state, false);
     }
 
     /// Whether nobody has heard of it for long and no job waits for it.
@@ -186,7 +200,7 @@ impl RemoteNode {
         let fleet: &Arc<FleetView> = &self.shared.fleet;
         fleet.put(&self.id, state.entry(Instant::now()), state.known.open_slots);
         drop(state);
-        fleet.offer_if_ready(&self.id);
+        fleet.offer_if_ready(&self.id, u32::MAX);
     }
 
     /// The epoch of its newest connection that is known here.
@@ -397,12 +411,19 @@ impl State {
 }
 
 impl Known {
+    /// Whether a node is connected, by its record.
+    pub fn is_there(record: &NodeRecord) -> bool {
+        record.fresh_until > record.read_at && record.health != Health::Offline
+    }
+
     pub fn of(record: NodeRecord) -> Self {
+        let is_there = Known::is_there(&record);
         let (now, read_at) = (Instant::now(), record.read_at);
         let gaps = record.gaps.into_iter();
         Known {
             owner: record.owner,
             epoch: record.epoch,
+            is_there,
             profile: Arc::new(record.profile),
             version: record.version,
             open_slots: record.max,
@@ -419,6 +440,7 @@ impl Known {
         Known {
             owner,
             epoch: 0,
+            is_there: false,
             version: ProfileVersion::of(&profile),
             profile: Arc::new(profile),
             open_slots: 0,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use lingua_core::NodeId;
 use lingua_core::link::NewAttempt;
-use lingua_core::node::Health;
 use lingua_protocol::peer::PeerMessage;
 use lingua_store::nodes::NodeRecord;
 use parking_lot::{Mutex, RwLock};
@@ -45,17 +44,17 @@ impl RemoteNodes {
         self.table.read().keys().cloned().collect()
     }
 
-    /// What the store says of a node of another instance.
+    /// What the store says of a node of another instance. One whose instance has not been heard of yet
+    /// is kept for when it is.
     pub fn apply_record(&self, record: NodeRecord) {
-        let alive = record.fresh_until > record.read_at
-            && record.health != Health::Offline
-            && self.shared.outbox.is_alive(&record.owner);
         let node = match self.get(&record.node) {
             Some(node) => node,
-            None if alive => self.node(&record.node, || Known::of(record.clone())),
+            None if Known::is_there(&record) => {
+                self.node(&record.node, || Known::unknown(record.owner.clone()))
+            }
             None => return,
         };
-        node.apply_record(record, alive);
+        node.apply_record(record);
     }
 
     /// The node of the table, made if it is not there.
@@ -74,10 +73,10 @@ impl RemoteNodes {
         }
     }
 
-    /// Instances are gone: nothing reaches their nodes until those are elsewhere.
-    pub fn on_peers_lost(&self) {
+    /// Instances came or are gone, and with them the way to their nodes.
+    pub fn on_peers_changed(&self) {
         for node in self.all() {
-            node.lose_if_owner_is_gone();
+            node.on_peers_changed();
         }
     }
 
@@ -105,8 +104,8 @@ impl RemoteNodes {
 }
 
 impl Peers for RemoteNodes {
-    fn knows(&self, node: &NodeId) -> bool {
-        self.table.read().contains_key(node)
+    fn epoch(&self, node: &NodeId) -> Option<u64> {
+        Some(self.get(node)?.epoch())
     }
 
     fn take_attempts(&self, node: &NodeId) -> Vec<NewAttempt<JobEvents>> {

@@ -2,9 +2,11 @@
 //!
 //! A slot taken by a job of this instance is a [`Placement`]: making it counts one up, dropping it
 //! counts one down, and nothing else does. What other instances hold is known from the store's answers
-//! (`granted` and `full` carry the node's usage) and from peers that say that they freed a slot. Such a
-//! figure is kept for [`OTHERS_KEPT`]: after that the node looks free again, and the next job that is
-//! placed there learns the truth.
+//! (`granted` and `full` carry the node's usage) and from peers that say that they freed a slot, which
+//! they do while jobs wait here. So nobody asks a full node again and again. Only what nobody tells,
+//! the slots of an instance that died or of one of an older version, is found by a net: figures of
+//! which nothing was heard for [`OTHERS_KEPT`] are forgotten, so many at a time however many nodes
+//! there are, and the next job that is placed there learns the truth.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -18,9 +20,12 @@ use tokio::time::Instant;
 
 use super::{FleetView, State};
 
-/// How long a figure of slots held by other instances is believed. Nobody reports when those come
-/// free, so it is shorter than the 2 s in which a waiting job gets a free slot.
-const OTHERS_KEPT: Duration = Duration::from_millis(500);
+/// How long a figure of slots held by other instances is believed, at least. It is shorter than the 2 s
+/// in which a waiting job gets a free slot.
+const OTHERS_KEPT: Duration = Duration::from_millis(1_500);
+
+/// Figures that are forgotten by one look: what is asked because of them must not grow with the fleet.
+const FORGOTTEN_AT_ONCE: usize = 64;
 
 /// Who gets slots that come free: the queue of waiting jobs.
 pub(crate) trait FreedSlots: Send + Sync {
@@ -30,8 +35,8 @@ pub(crate) trait FreedSlots: Send + Sync {
     /// Gives the slot to a waiting job that can use it, or back to the caller.
     fn offer(&self, slot: Placement) -> Option<Placement>;
 
-    /// A slot came free on a node that looked full: other instances may have jobs waiting for it.
-    fn announce(&self, node: &NodeId);
+    /// A slot came free that no job here waits for: other instances may have some that do.
+    fn announce(&self, node: &NodeId, was_full: bool);
 }
 
 /// One slot of a node, counted as taken in the fleet view while this value lives. Dropping it gives
@@ -143,12 +148,14 @@ impl Drop for Placement {
         }
         drop(state);
         let Some(freed) = freed else { return };
-        if full {
-            freed.announce(&self.candidate.node);
+        if let Some(next) = next {
+            match freed.offer(next) {
+                Some(unwanted) => unwanted.give_back(),
+                // Whoever has it now frees it.
+                None => return,
+            }
         }
-        if let Some(unwanted) = next.and_then(|next| freed.offer(next)) {
-            unwanted.give_back();
-        }
+        freed.announce(&self.candidate.node, full);
     }
 }
 
@@ -172,36 +179,51 @@ impl FleetView {
         }
     }
 
-    /// Offers the free slots of a node to waiting jobs, if it takes jobs.
-    pub(crate) fn offer_if_ready(self: &Arc<Self>, id: &NodeId) {
+    /// Offers up to `slots` free slots of a node to waiting jobs, if it takes jobs.
+    pub(crate) fn offer_if_ready(self: &Arc<Self>, id: &NodeId, slots: u32) {
         let open = match self.lock().get(id) {
             Some(node) if node.standing().health == Health::Ready && node.standing().fresh => {
                 node.max()
             }
             _ => return,
         };
-        self.offer(id, open);
+        self.offer(id, open.min(slots));
     }
 
-    /// Another instance freed a slot of this node. Says whether that changes the view.
-    pub(crate) fn freed_by_peer(&self, id: &NodeId) -> bool {
+    /// Another instance freed a slot of this node.
+    pub(crate) fn freed_by_peer(&self, id: &NodeId) {
         let mut state = self.state.lock();
         let State { fleet, usage } = &mut *state;
-        let Some(others) = usage.others(id) else { return false };
+        let Some(others) = usage.others(id) else { return };
         usage.set_others(id, others - 1);
         usage.show(id, fleet, None);
-        true
     }
 
-    /// Forgets figures of other instances' slots that are too old: those nodes.
+    /// A slot came free in the store that no job of this instance held: those who wait are offered it,
+    /// here and elsewhere.
+    pub(crate) fn freed_in_store(self: &Arc<Self>, id: &NodeId) {
+        let was_full = self.lock().get(id).is_some_and(|node| node.is_full());
+        self.freed_by_peer(id);
+        self.offer_if_ready(id, 1);
+        if let Some(freed) = self.freed.get() {
+            freed.announce(id, was_full);
+        }
+    }
+
+    /// Forgets the oldest figures of other instances' slots that are too old: those nodes.
     pub(crate) fn expire_others(&self, now: Instant) -> Vec<NodeId> {
         let mut state = self.state.lock();
         let State { fleet, usage } = &mut *state;
-        let expired = usage.expire(now);
+        let expired = usage.expire(now, FORGOTTEN_AT_ONCE);
         for id in &expired {
             usage.show(id, fleet, None);
         }
         expired
+    }
+
+    /// Forgets all figures of other instances' slots, a few at a time: who held them is gone.
+    pub(crate) fn forget_others(&self) {
+        self.state.lock().usage.expire_soon();
     }
 
     pub(super) fn place(self: &Arc<Self>, state: &mut State, candidate: Candidate) -> Placement {
@@ -266,10 +288,12 @@ impl UsageTable {
         }
     }
 
-    /// Nodes whose figure of other instances' slots was not heard again in time.
-    fn expire(&mut self, now: Instant) -> Vec<NodeId> {
+    /// At most so many nodes whose figure of other instances' slots was not heard again in time.
+    fn expire(&mut self, now: Instant, most: usize) -> Vec<NodeId> {
         let mut expired = Vec::new();
-        while let Some((_, id)) = self.expiries.pop_front_if(|(at, _)| *at <= now) {
+        while expired.len() < most
+            && let Some((_, id)) = self.expiries.pop_front_if(|(at, _)| *at <= now)
+        {
             let Some(usage) = self.nodes.get_mut(&id) else { continue };
             let until = usage.heard.map_or(now, |heard| heard + OTHERS_KEPT);
             if until > now && usage.others > 0 {
@@ -283,6 +307,18 @@ impl UsageTable {
             }
         }
         expired
+    }
+
+    /// No figure is believed any more.
+    fn expire_soon(&mut self) {
+        let now = Instant::now();
+        let long_ago = now.checked_sub(OTHERS_KEPT).unwrap_or(now);
+        for usage in self.nodes.values_mut() {
+            usage.heard = usage.heard.map(|_| long_ago);
+        }
+        for (at, _) in &mut self.expiries {
+            *at = now;
+        }
     }
 
     /// Brings the fleet in line with what counts as taken on the node.

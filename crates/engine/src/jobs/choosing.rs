@@ -42,8 +42,10 @@ impl Choosing {
         let selector = self.selector.get_or_insert_with(make);
         let fleet = &dispatcher.shared.fleet;
         let need = &spec.need;
-        let only_free = among == Among::FreeIfOthersWait
-            && dispatcher.queue.length(need.route, need.speech) > 0;
+        let only_free = match among {
+            Among::Free => true,
+            Among::FreeIfOthersWait => dispatcher.queue.length(need.route, need.speech) > 0,
+        };
         let placement = match only_free {
             true => fleet.choose_free(selector),
             false => fleet.choose(selector),

@@ -4,8 +4,7 @@
 //! meanwhile, so that no newcomer is quicker. Whose turn it is among tenants says [`Shares`]; of one
 //! tenant's jobs it is the one that ends soonest. When the queue is full, the last job of whoever has
 //! most in it makes room for one of whoever has less, so that nobody can keep others out.
-//! Looking again now and then is only the net below: for slots that lapsed or that another instance
-//! freed.
+//! Looking again now and then is only the net below: for slots that lapsed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,10 +13,9 @@ use std::sync::{Arc, Weak};
 use lingua_core::eligibility::{Need, Route};
 use lingua_core::hash;
 use lingua_core::{NodeId, TenantId};
-use lingua_protocol::peer::PeerMessage;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use super::fairness::Shares;
@@ -41,6 +39,8 @@ pub(crate) struct WaitQueue {
     queues: Mutex<Queues>,
     /// Waiting jobs, for a look without the lock.
     total: AtomicUsize,
+    /// A job began to wait.
+    pub joined: Notify,
     gauge: Gauge,
 }
 
@@ -70,10 +70,8 @@ impl FreedSlots for FreedSlotQueue {
         }
     }
 
-    fn announce(&self, node: &NodeId) {
-        for (peer, _) in self.outbox.peers() {
-            let _ = self.outbox.send(&peer, PeerMessage::SlotFreed { node: node.clone() });
-        }
+    fn announce(&self, node: &NodeId, was_full: bool) {
+        self.outbox.tell_freed(node, was_full, None);
     }
 }
 
@@ -122,7 +120,13 @@ impl WaitQueue {
             total: 0,
             last: 0,
         };
-        WaitQueue { bounds, queues: Mutex::new(queues), total: AtomicUsize::new(0), gauge }
+        WaitQueue {
+            bounds,
+            queues: Mutex::new(queues),
+            total: AtomicUsize::new(0),
+            joined: Notify::new(),
+            gauge,
+        }
     }
 
     /// Waits behind those of the same tenant whose deadline is sooner; `None` if the queue is full and
@@ -154,6 +158,7 @@ impl WaitQueue {
         let waiter = Waiter { need, only, excluded, wakeup: sender };
         queues.queues.entry(key.clone()).or_default().insert(position, waiter);
         self.show(&queues);
+        self.joined.notify_one();
         Some(Ticket { queue: Arc::clone(self), key, position, wakeup })
     }
 

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lingua_core::job::MAX_REJECTED;
 use lingua_core::job::event::{AssignAnswer, RecordAnswer, SlotAnswer};
+use lingua_core::job::{JobState, MAX_REJECTED};
+use lingua_core::outcome::Code;
 use lingua_core::{JobId, LeaseToken, NodeId};
-use lingua_store::jobs::{Assign, Assignment, Create, JobRecord, NewJob};
+use lingua_store::jobs::{Assign, Assignment, Create, EndedBy, Ending, JobRecord, NewJob};
 use lingua_store::nodes::ProfileVersion;
 use lingua_store::slots::{Refusal, Reserve, Wish};
 use tokio::time::Instant;
 
 use super::node_port::NodePort;
 use super::slot::{Granted, Slot, cool_down, release_later};
-use super::{Dispatcher, KEEP_RECORD};
+use super::{Dispatcher, KEEP_RECORD, finish_later};
 use crate::fleet::Placement;
 use crate::job::JobSpec;
 use crate::tasks;
@@ -57,7 +58,8 @@ pub(super) async fn reserve(
         }
     };
     let word = answer_word(&reserved);
-    let (record, known) = created.map_or((RecordAnswer::NotAsked, None), record_answer);
+    let (record, known) = created
+        .map_or((RecordAnswer::NotAsked, None), |created| record_answer(dispatcher, spec, created));
     let granted = granted(dispatcher, placement, token, lease, reserved);
     let slot = match (granted, port) {
         (Err(answer), _) => Err(answer),
@@ -135,7 +137,7 @@ pub(super) async fn write_record(
     deadline_in: Duration,
 ) -> (RecordAnswer, Option<JobRecord>) {
     let new = new_job(spec, first, deadline_in);
-    record_answer(dispatcher.shared.store.jobs.create(&new).await)
+    record_answer(dispatcher, spec, dispatcher.shared.store.jobs.create(&new).await)
 }
 
 fn new_job(spec: &JobSpec, first: Option<Assignment>, deadline_in: Duration) -> NewJob<'_> {
@@ -150,7 +152,11 @@ fn new_job(spec: &JobSpec, first: Option<Assignment>, deadline_in: Duration) -> 
     }
 }
 
-fn record_answer(created: lingua_store::Result<Create>) -> (RecordAnswer, Option<JobRecord>) {
+fn record_answer(
+    dispatcher: &Dispatcher,
+    spec: &JobSpec,
+    created: lingua_store::Result<Create>,
+) -> (RecordAnswer, Option<JobRecord>) {
     match created {
         Ok(Create::Created) => (RecordAnswer::Written, None),
         // Another instance has it, or had it: the same request, the same answer.
@@ -158,6 +164,12 @@ fn record_answer(created: lingua_store::Result<Create>) -> (RecordAnswer, Option
         Ok(Create::Superseded { .. }) => (RecordAnswer::Superseded, None),
         Err(error) => {
             tracing::debug!(%error, "a job's record was not written");
+            if matches!(error, lingua_store::Error::Unknown(_)) {
+                // It may be there: a job that is refused leaves no open record.
+                let code = Code::SchedulerDependencyDown.as_str().to_owned();
+                let ending = Ending { state: JobState::Failed, code };
+                finish_later(dispatcher, spec.id, EndedBy::Owner, ending, false);
+            }
             (RecordAnswer::StoreDown, None)
         }
     }

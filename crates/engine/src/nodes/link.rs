@@ -109,8 +109,8 @@ pub(crate) enum SendError {
 
 /// Other instances, as nodes need them.
 pub(crate) trait Peers: Send + Sync {
-    /// Whether the node is known as another instance's.
-    fn knows(&self, node: &NodeId) -> bool;
+    /// The epoch of the node's newest connection to another instance, if it is known.
+    fn epoch(&self, node: &NodeId) -> Option<u64>;
 
     /// The node registered here: the attempts of this instance's jobs that it was sent elsewhere. From
     /// now on it is not another instance's.

@@ -131,7 +131,12 @@ impl NodeHost {
             quarantine: report.quarantine,
         };
         Ok(match self.shared.store.slots.confirm(&node.id, &report).await? {
-            Confirm::Confirmed(confirmed) => Answer::Confirmed(confirmed),
+            Confirm::Confirmed(confirmed) => {
+                if !confirmed.dropped.is_empty() {
+                    self.shared.fleet.freed_in_store(&node.id);
+                }
+                Answer::Confirmed(confirmed)
+            }
             Confirm::Unknown => Answer::NoRecord,
             Confirm::Superseded { .. } => Answer::Superseded,
         })

@@ -61,7 +61,7 @@ impl Nodes {
             known: !knows.vouches(),
         };
         // The record is written before the node counts here: a store that is down refuses it.
-        let (epoch, moved) = match shared.store.nodes.put(&id, &registration).await {
+        let (epoch, moved) = match self.put_newest(&id, registration).await {
             Ok(Put::Stored { epoch, replaced }) => (epoch, replaced.is_some()),
             Ok(Put::Superseded { .. }) => return Err(newer("a newer connection of it is there")),
             Err(error) => return Err(store_down(&error)),
@@ -126,10 +126,31 @@ impl Nodes {
     fn acquaintance(&self, id: &NodeId, known: bool, runs: Option<usize>) -> Acquaintance {
         let settings = &self.shared().settings;
         Acquaintance {
-            known: known || self.host.peers().knows(id),
+            known: known || self.host.peers().epoch(id).is_some(),
             runs,
             process_age: self.host.since.elapsed(),
             longest_lease: Duration::from_millis(settings.restart_hold_ms),
+        }
+    }
+
+    /// Writes the record of a new connection, with an epoch above all that are known here: that of a
+    /// promoted server whose clock is behind would not be.
+    async fn put_newest(
+        &self,
+        id: &NodeId,
+        mut registration: Registration,
+    ) -> lingua_store::Result<Put> {
+        let nodes = &self.shared().store.nodes;
+        let known = self.epoch(id).max(self.host.peers().epoch(id)).unwrap_or(0);
+        match nodes.put(id, &registration).await? {
+            Put::Stored { epoch, replaced } if epoch <= known => {
+                registration.claim = Claim::Again(known + 1);
+                Ok(match nodes.put(id, &registration).await? {
+                    Put::Stored { epoch, .. } => Put::Stored { epoch, replaced },
+                    newer @ Put::Superseded { .. } => newer,
+                })
+            }
+            put => Ok(put),
         }
     }
 

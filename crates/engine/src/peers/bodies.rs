@@ -20,6 +20,9 @@ use crate::secret::Secret;
 /// How long a body waits to be fetched: longer than any job may take to be placed again.
 const KEEP: Duration = Duration::from_secs(90);
 
+/// How long it is kept once it was fetched: the answer may be lost, and who fetched it may die with it.
+const KEEP_FETCHED: Duration = Duration::from_secs(20);
+
 /// Bytes of all that wait; beyond it the oldest go first.
 const MAX_BYTES: usize = 256 << 20;
 
@@ -49,8 +52,31 @@ pub(crate) struct Bodies {
 struct Kept {
     /// With whether it was fetched.
     by_name: HashMap<u128, (Bytes, bool), lingua_core::hash::Quality>,
-    order: VecDeque<(Instant, u128, usize)>,
+    order: VecDeque<(Instant, u128)>,
+    /// Those that were fetched, and when first.
+    fetched: VecDeque<(Instant, u128)>,
     bytes: usize,
+}
+
+impl Kept {
+    fn remove(&mut self, name: u128) {
+        if let Some((body, _)) = self.by_name.remove(&name) {
+            self.bytes -= body.len();
+        }
+    }
+
+    /// Drops what nobody will fetch, and beyond the bound the oldest.
+    fn tidy(&mut self, now: Instant) {
+        while let Some((_, name)) = self.fetched.pop_front_if(|(at, _)| now - *at > KEEP_FETCHED) {
+            self.remove(name);
+        }
+        while let Some((at, name)) = self.order.front().copied()
+            && (now - at > KEEP || self.bytes > MAX_BYTES || !self.by_name.contains_key(&name))
+        {
+            self.order.pop_front();
+            self.remove(name);
+        }
+    }
 }
 
 impl Bodies {
@@ -65,15 +91,9 @@ impl Bodies {
         let (bytes, digest) = (body.len(), digest(&body));
         let mut kept = self.kept.lock();
         kept.by_name.insert(name, (body, false));
-        kept.order.push_back((now, name, bytes));
+        kept.order.push_back((now, name));
         kept.bytes += bytes;
-        while let Some((at, oldest, size)) = kept.order.front().copied()
-            && (now - at > KEEP || kept.bytes > MAX_BYTES)
-        {
-            kept.order.pop_front();
-            kept.by_name.remove(&oldest);
-            kept.bytes -= size;
-        }
+        kept.tidy(now);
         drop(kept);
         let until = (now + KEEP - self.since).as_secs();
         let said = format!("{name:032x}-{until:x}");
@@ -86,8 +106,16 @@ impl Bodies {
         let number = self.number(name)?;
         let mut kept = self.kept.lock();
         let (body, fetched) = kept.by_name.get_mut(&number)?;
-        *fetched = true;
-        Some(body.clone())
+        let (body, first) = (body.clone(), !std::mem::replace(fetched, true));
+        if first {
+            kept.fetched.push_back((Instant::now(), number));
+        }
+        Some(body)
+    }
+
+    /// Drops what nobody will fetch any more.
+    pub fn tidy(&self) {
+        self.kept.lock().tidy(Instant::now());
     }
 
     /// Waits until the body is fetched, at most for so long.
@@ -180,6 +208,25 @@ mod tests {
         let kept = bodies.keep(Bytes::from_static(b"speech"), &Chance::system());
         bodies.since = bodies.since.checked_sub(KEEP + Duration::from_secs(2)).unwrap();
         assert!(bodies.get(&kept.name).is_none());
+    }
+
+    /// S14: on a busy instance everything is fetched within moments, and need not stay for long.
+    #[tokio::test(start_paused = true)]
+    async fn what_was_fetched_goes_before_what_was_not() {
+        let bodies = bodies();
+        let keep = |body: &'static [u8]| bodies.keep(Bytes::from_static(body), &Chance::system());
+        let (fetched, waits) = (keep(b"fetched"), keep(b"waits"));
+        for _ in 0..2 {
+            assert!(bodies.get(&fetched.name).is_some(), "an answer may be lost");
+        }
+        tokio::time::advance(KEEP_FETCHED + Duration::from_millis(1)).await;
+        bodies.tidy();
+        assert!(bodies.get(&fetched.name).is_none() && bodies.get(&waits.name).is_some());
+        assert_eq!(bodies.kept.lock().bytes, 5);
+        tokio::time::advance(KEEP).await;
+        bodies.tidy();
+        let kept = bodies.kept.lock();
+        assert_eq!((kept.bytes, kept.order.len(), kept.fetched.len()), (0, 0, 0));
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! What goes to other instances: one task for each that sends it (the peer sender).
+//! What goes to other instances: one task for each that sends it (the peer sender, in `sender`).
 //!
 //! Messages for one instance wait in line while an envelope is on its way, and all that wait go into
 //! the next: a quiet system sends at once, a busy one many at a time.
@@ -10,13 +10,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use lingua_core::hash::HashMap;
 use lingua_protocol::peer::{BodyRef, PeerMessage};
-use lingua_store::bus::{Envelope, MAX_ENVELOPE_BYTES, Posting};
 use lingua_store::{Backend, Instance};
 use parking_lot::RwLock;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::bodies::{Bodies, Fetch, is_meant};
-use super::seal::{self, Route};
+use super::freed::FreedSlotNews;
+use super::sender::Queued;
 use crate::chance::Chance;
 use crate::metrics::Metrics;
 use crate::secret::Secret;
@@ -24,9 +25,6 @@ use crate::tasks;
 
 /// Messages that wait for one sender; one more is refused at once.
 const LINE: usize = 4_096;
-
-/// Messages of one envelope.
-const BATCH: usize = 64;
 
 /// After so long nobody waits for a message any more: the jobs it is about have looked elsewhere.
 pub(crate) const LIVE_FOR: Duration = Duration::from_secs(10);
@@ -36,19 +34,20 @@ const UNDELIVERABLE: usize = 4_096;
 
 /// The way out.
 pub(crate) struct Outbox {
-    me: Instance,
-    store: Backend,
-    chance: Chance,
-    senders: RwLock<HashMap<Instance, mpsc::Sender<PeerMessage>>>,
+    pub(super) me: Instance,
+    pub(super) store: Backend,
+    pub(super) chance: Chance,
+    senders: RwLock<HashMap<Instance, mpsc::Sender<Queued>>>,
     /// Messages in line or in the hands of a sender.
-    under_way: AtomicUsize,
+    pub(super) under_way: AtomicUsize,
     /// Where other instances live.
-    addresses: RwLock<HashMap<Instance, String>>,
+    pub(super) addresses: RwLock<HashMap<Instance, String>>,
     pub(crate) bodies: Bodies,
-    secret: Secret,
+    pub(super) freed: FreedSlotNews,
+    pub(super) secret: Secret,
     fetch: OnceLock<Arc<dyn Fetch>>,
-    undeliverable: mpsc::Sender<Undelivered>,
-    metrics: Arc<Metrics>,
+    pub(super) undeliverable: mpsc::Sender<Undelivered>,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 /// A message could not be sent.
@@ -57,8 +56,8 @@ pub(crate) struct NotQueued;
 
 /// What comes back from the way out.
 pub(crate) enum Undelivered {
-    /// A message that could not be delivered.
-    Word(PeerMessage),
+    /// A message that could not be delivered to this instance.
+    Word(Instance, Box<PeerMessage>),
     /// An instance is no longer there.
     Gone,
 }
@@ -83,6 +82,7 @@ impl Outbox {
             under_way: AtomicUsize::new(0),
             addresses: RwLock::default(),
             bodies: Bodies::new(secret.clone()),
+            freed: FreedSlotNews::default(),
             secret,
             fetch: OnceLock::new(),
             undeliverable,
@@ -100,7 +100,7 @@ impl Outbox {
         let known = self.senders.read().get(to).cloned();
         let sender = known.unwrap_or_else(|| self.sender(to));
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        sender.try_send(word).map_err(|_| {
+        sender.try_send(Queued { word, since: Instant::now() }).map_err(|_| {
             self.under_way.fetch_sub(1, Ordering::Relaxed);
             NotQueued
         })
@@ -131,6 +131,7 @@ impl Outbox {
     /// Who is alive, and where. Couriers of others end.
     pub fn set_peers(&self, peers: HashMap<Instance, String>) {
         self.senders.write().retain(|instance, _| peers.contains_key(instance));
+        self.freed.retain(|instance| peers.contains_key(instance));
         *self.addresses.write() = peers;
     }
 
@@ -145,7 +146,7 @@ impl Outbox {
         self.addresses.read().contains_key(instance)
     }
 
-    fn sender(self: &Arc<Self>, to: &Instance) -> mpsc::Sender<PeerMessage> {
+    fn sender(self: &Arc<Self>, to: &Instance) -> mpsc::Sender<Queued> {
         let mut senders = self.senders.write();
         if let Some(sender) = senders.get(to) {
             return sender.clone();
@@ -154,71 +155,6 @@ impl Outbox {
         senders.insert(to.clone(), sender.clone());
         tasks::spawn("peer sender", Arc::clone(self).deliver(to.clone(), words));
         sender
-    }
-
-    async fn deliver(self: Arc<Self>, to: Instance, mut line: mpsc::Receiver<PeerMessage>) {
-        let mut words = Vec::with_capacity(BATCH);
-        while line.recv_many(&mut words, BATCH).await > 0 {
-            let mut envelope = Writing::default();
-            for word in words.drain(..) {
-                let text = serde_json::to_vec(&word).expect("words are always JSON");
-                if !envelope.has_room(text.len()) {
-                    self.deliver_one(&to, std::mem::take(&mut envelope)).await;
-                }
-                envelope.add(&text, word);
-            }
-            self.deliver_one(&to, envelope).await;
-        }
-    }
-
-    async fn deliver_one(&self, to: &Instance, written: Writing) {
-        let Writing { mut body, words } = written;
-        body.push(b']');
-        let id = self.chance.nonce();
-        seal::seal(&self.secret, &Route { id, from: &self.me, to }, &mut body);
-        let envelope = Envelope { id, from: self.me.clone(), body, live_for: LIVE_FOR };
-        let sent = self.store.bus.send(to, &envelope).await;
-        self.under_way.fetch_sub(words.len(), Ordering::Relaxed);
-        match sent {
-            Ok(Posting::Posted) => return self.metrics.bus_sent(words.len() as u64),
-            Ok(Posting::Gone) => {
-                tracing::debug!(instance.id = %to.id, "an instance is gone");
-                // Heard of a moment before the next look at who is there.
-                if self.addresses.write().remove(to).is_some() {
-                    let _ = self.undeliverable.try_send(Undelivered::Gone);
-                }
-            }
-            Ok(Posting::Full) => {
-                tracing::warn!(instance.id = %to.id, "the inbox of an instance is full")
-            }
-            Err(error) => tracing::debug!(instance.id = %to.id, %error, "words were not delivered"),
-        }
-        for word in words {
-            self.metrics.bus_bounced();
-            // Whoever waits for it hears of it, or gives up by itself.
-            let _ = self.undeliverable.try_send(Undelivered::Word(word));
-        }
-    }
-}
-
-/// An envelope in the making. A message alone always fits: bodies do not go along, and everything else
-/// is bounded at the edge.
-#[derive(Default)]
-struct Writing {
-    body: Vec<u8>,
-    words: Vec<PeerMessage>,
-}
-
-impl Writing {
-    fn has_room(&self, bytes: usize) -> bool {
-        self.words.is_empty() || self.body.len() + bytes + 2 + seal::BYTES <= MAX_ENVELOPE_BYTES
-    }
-
-    fn add(&mut self, text: &[u8], word: PeerMessage) {
-        let before: &[u8] = if self.words.is_empty() { b"{\"words\":[" } else { b"," };
-        self.body.extend_from_slice(before);
-        self.body.extend_from_slice(text);
-        self.words.push(word);
     }
 }
 

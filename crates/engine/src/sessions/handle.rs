@@ -30,6 +30,8 @@ pub struct SessionHandle {
     /// Claims under way at this moment.
     claiming: AtomicUsize,
     connected: AtomicBool,
+    /// The store did not answer when it was last saved.
+    unsaved: AtomicBool,
     utterances: AtomicU64,
     /// When it came to this instance, in epoch milliseconds.
     pub since_ms: u64,
@@ -57,6 +59,7 @@ impl SessionHandle {
             claimed: AtomicU64::new(0),
             claiming: AtomicUsize::new(0),
             connected: AtomicBool::new(true),
+            unsaved: AtomicBool::new(false),
             utterances: AtomicU64::new(0),
             since_ms,
             options: Arc::clone(&opening.options),
@@ -74,10 +77,12 @@ impl SessionHandle {
         self.commands.clone()
     }
 
-    /// One of its jobs is over elsewhere; gives the ending back if it cannot take it.
-    pub(super) fn job_ended(&self, job: JobId, ended: Ended) -> Result<(), Ended> {
+    /// One of its jobs is over elsewhere; gives the ending back if the session is over. One that is
+    /// busy is waited for.
+    pub(super) async fn job_ended(&self, job: JobId, ended: Ended) -> Result<(), Ended> {
         let command = Box::new(SessionCommand::Ended(job, ended));
-        self.commands.try_send(command).map_err(|back| match *back.into_inner() {
+        let sent = self.commands.send_timeout(command, HEAR_WITHIN).await;
+        sent.map_err(|back| match *back.into_inner() {
             SessionCommand::Ended(_, ended) => ended,
             _ => unreachable!("it is what was sent"),
         })
@@ -123,6 +128,16 @@ impl SessionHandle {
     /// The store may have lost what the next owner needs.
     pub(super) fn save_again(&self) {
         let _ = self.commands.try_send(Box::new(SessionCommand::SaveAgain));
+    }
+
+    /// It was not saved, and is to be when the store answers.
+    pub(super) fn set_unsaved(&self) {
+        self.unsaved.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was not saved when it wanted to be.
+    pub(super) fn take_unsaved(&self) -> bool {
+        self.unsaved.swap(false, Ordering::Relaxed)
     }
 
     /// It has another connection: its epoch, and with it the one before.

@@ -71,7 +71,7 @@ impl Sessions {
                 tokio::time::sleep(LOOK).await;
                 for job in over.drain(..) {
                     let lost = Refusal::new(Code::NodeUnavailable, "its result was lost");
-                    if service.tell_job(&key, job, Ended::Failed(lost)).is_err() {
+                    if service.tell_job(&key, job, Ended::Failed(lost)).await.is_err() {
                         return;
                     }
                 }

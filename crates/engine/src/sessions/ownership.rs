@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use lingua_core::SessionKey;
-use lingua_store::Status;
 use lingua_store::nodes::Fenced;
 use tokio::time::Instant;
 
@@ -45,16 +44,26 @@ impl Sessions {
         let mut tick = tokio::time::interval(every);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut status = self.shared.store.status.clone();
+        let mut connection = status.borrow_and_update().connection();
         let mut round: Vec<Arc<SessionHandle>> = Vec::new();
         let (mut slice, mut save_again, mut saved_at) = (0, false, Instant::now());
         loop {
             let again = tokio::select! {
                 biased;
                 _ = tick.tick() => false,
-                changed = status.changed() => match changed {
-                    Ok(()) => matches!(*status.borrow_and_update(), Status::Up { .. }),
-                    Err(_) => return,
-                },
+                changed = status.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let Some(now) = status.borrow_and_update().connection() else { continue };
+                    if connection.replace(now) == Some(now) {
+                        // An answer that was late on the same connection lost nothing but what was
+                        // being written.
+                        self.save_what_failed();
+                        continue;
+                    }
+                    true
+                }
             };
             if again || round.is_empty() {
                 save_again = again || saved_at.elapsed() > SAVE_AGAIN / 2;
@@ -73,6 +82,14 @@ impl Sessions {
         }
     }
 
+    fn save_what_failed(&self) {
+        for handle in self.all() {
+            if handle.take_unsaved() {
+                handle.save_again();
+            }
+        }
+    }
+
     async fn renew(&self, handle: Arc<SessionHandle>, save_again: bool) {
         let (key, epoch) = (&handle.key, handle.epoch());
         if epoch == 0 {
@@ -80,13 +97,20 @@ impl Sessions {
             return;
         }
         let owners = &self.shared.store.owners;
-        match owners.renew(key, &self.shared.instance, epoch, self.owner_ttl()).await {
-            // A newer epoch of our own is no news.
-            Ok(Fenced::Superseded { epoch: newer }) if !handle.is_ours(newer) => {
-                tracing::info!(session.id = %key.session(), "another instance has this session");
-                handle.superseded();
+        let mut renewed = owners.renew(key, &self.shared.instance, epoch, self.owner_ttl()).await;
+        if let Ok(Fenced::Superseded { epoch: newer }) = renewed {
+            match self.is_elsewhere(&handle, newer).await {
+                Ok(true) => {
+                    tracing::info!(session.id = %key.session(), "another instance has this session");
+                    return handle.superseded();
+                }
+                // A newer epoch of our own is no news.
+                Ok(false) => {}
+                Err(error) => renewed = Err(error),
             }
-            Ok(_) if save_again => handle.save_again(),
+        }
+        match renewed {
+            Ok(_) if handle.take_unsaved() || save_again => handle.save_again(),
             Ok(_) => {}
             Err(error) => tracing::debug!(%error, "an owner is renewed later"),
         }

@@ -87,7 +87,7 @@ impl Actor {
             }
             SaveOutcome::Stale { .. } => self.leaving = Some(Leaving::Superseded),
             // Tried again when the store is back, or with the next change.
-            SaveOutcome::Failed => return,
+            SaveOutcome::Failed => return self.handle.set_unsaved(),
         }
         self.save();
     }

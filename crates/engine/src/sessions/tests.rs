@@ -178,3 +178,5 @@ fn a_token_is_good_for_its_subject_tenant_and_session_alone() {
         assert_eq!(read(&opening, wrong), None, "{wrong}");
     }
 }
+
+mod resuming;

@@ -277,6 +277,15 @@ fn a_word_that_is_not_known_spoils_no_other() {
     assert!(Batch::read(b"[]").is_err());
 }
 
+/// Added after version 1: an instance that does not know it leaves it alone, and is told of slots that
+/// came free as it was.
+#[test]
+fn that_jobs_wait_is_written_as_it_is_read() {
+    let kept = serde_json::json!({ "words": [{ "jobs_wait": { "for_ms": 2500 } }] });
+    let (words, unknown) = Batch::read(kept.to_string().as_bytes()).unwrap();
+    assert_eq!((serde_json::json!({ "words": words }), unknown), (kept, 0));
+}
+
 /// Added after version 1: an instance that does not know them leaves them alone, and who asks reads
 /// the record instead.
 #[test]

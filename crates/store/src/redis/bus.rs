@@ -11,12 +11,11 @@ use redis::streams::{StreamId, StreamReadReply};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::connection::Link;
+use super::connection::{Link, OwnWire};
 use super::keys;
 use super::nodes::MAX_WAIT;
 use super::presence::{instance_ids, members, parse_boot, peer};
 use super::scripts::{BUS_SEND, BUS_TAKE_OVER};
-use super::wire::Wire;
 use crate::bus::{
     Delivery, EntryId, Envelope, INBOX_CAPACITY, Inboxes, MAX_ENVELOPE_BYTES, Posting,
     RECEIVE_BATCH, TakeOver,
@@ -33,7 +32,7 @@ pub(super) struct RedisBus {
 #[derive(Default)]
 struct Reader {
     position: Option<String>,
-    wire: Option<Wire>,
+    wire: Option<OwnWire>,
 }
 
 impl RedisBus {
@@ -71,19 +70,26 @@ impl Inboxes for RedisBus {
         let (position, wire) = {
             let mut readers = self.readers.lock().await;
             let reader = readers.entry(me.clone()).or_default();
-            (reader.position.clone(), reader.wire.take())
+            match reader.wire.take() {
+                Some(wire) if !wire.is_current() => {
+                    // Of another server the numbers of entries say nothing about those of this one.
+                    reader.position = None;
+                    (None, None)
+                }
+                wire => (reader.position.clone(), wire),
+            }
         };
         let mut wire = match wire {
             Some(wire) => wire,
             None => self.link.own_wire(MAX_WAIT).await?,
         };
+        let wait = wait.clamp(Duration::from_millis(1), MAX_WAIT);
         let mut read = redis::cmd("XREAD");
-        read.arg("COUNT").arg(RECEIVE_BATCH);
-        read.arg("BLOCK").arg(millis(wait.clamp(Duration::from_millis(1), MAX_WAIT)));
+        read.arg("COUNT").arg(RECEIVE_BATCH).arg("BLOCK").arg(millis(wait));
         read.arg("STREAMS").arg(keys::inbox(me)).arg(position.as_deref().unwrap_or("0-0"));
-        let answer = wire.query(&read).await.map_err(|e| self.link.trouble(&e))?;
+        let answer = wire.query(&read, wait).await?;
         let asked = Instant::now();
-        let now = wire.query(&redis::cmd("TIME")).await.map_err(|e| self.link.trouble(&e))?;
+        let now = wire.query(&redis::cmd("TIME"), Duration::ZERO).await?;
         let (seconds, micros): (u64, u64) =
             redis::from_redis_value(now).map_err(|e| Error::corrupt("the store's time", e))?;
         let now = Asked { at: asked, now: Moment::from_millis(seconds * 1000 + micros / 1000) };

@@ -49,6 +49,8 @@ struct Inner {
     full: AtomicBool,
     status: watch::Sender<Status>,
     pulse: Arc<Pulse>,
+    /// How often the connection was given up; whoever reads over one of its own makes another then.
+    given_up: watch::Sender<u64>,
     /// Somebody saw a sign of trouble: look now, not at the next ping.
     doubt: Notify,
     watcher: RwLock<Option<AbortHandle>>,
@@ -79,6 +81,7 @@ impl Link {
             full: AtomicBool::new(false),
             status,
             pulse: Arc::default(),
+            given_up: watch::channel(0).0,
             doubt: Notify::new(),
             watcher: RwLock::new(None),
         });
@@ -121,17 +124,55 @@ impl Link {
     }
 
     /// A connection of its own, for commands that block up to `wait` and would stall all others.
-    pub(crate) async fn own_wire(&self, wait: Duration) -> Result<Wire> {
+    pub(crate) async fn own_wire(&self, wait: Duration) -> Result<OwnWire> {
         self.0.wire()?;
+        // Before it is made: what is given up meanwhile is not what it goes to.
+        let given_up = self.0.given_up.subscribe();
         let patience = wait + self.0.options.response_timeout;
         let connected = connect(&self.0.target, &self.0.options, patience).await;
         let lost = |e: OpenError| self.0.pulse.failed(Error::Down(e.to_string()));
-        connected.map(|c| c.wire).map_err(lost)
+        let wire = connected.map(|c| c.wire).map_err(lost)?;
+        Ok(OwnWire { link: self.clone(), wire, given_up })
     }
 
     /// Turns a client error into ours and has the watcher look if it is a sign of trouble.
     pub(crate) fn trouble(&self, error: &RedisError) -> Error {
         self.0.trouble(error)
+    }
+}
+
+/// A connection beside the link's own. It goes to where the link goes, or nowhere.
+pub(crate) struct OwnWire {
+    link: Link,
+    wire: Wire,
+    given_up: watch::Receiver<u64>,
+}
+
+impl OwnWire {
+    /// Whether the link has not been given up since: what is at the other end may be the store no more.
+    pub(crate) fn is_current(&self) -> bool {
+        self.given_up.has_changed().is_ok_and(|changed| !changed)
+    }
+
+    /// Runs a command that blocks up to `wait`, until the link goes elsewhere.
+    pub(crate) async fn query(&mut self, cmd: &Cmd, wait: Duration) -> Result<Value> {
+        let inner = &self.link.0;
+        let patience = wait + inner.options.response_timeout;
+        let answer = tokio::select! {
+            biased;
+            _ = self.given_up.changed() => {
+                return Err(Error::Down("the connection was given up".to_owned()));
+            }
+            answer = timeout(patience, self.wire.query(cmd)) => answer,
+        };
+        match answer {
+            Ok(answer) => answer.map_err(|e| inner.trouble(&e)),
+            Err(_) => {
+                // Perhaps this connection alone hangs.
+                inner.doubt.notify_one();
+                Err(inner.pulse.failed(Error::Unknown("no answer in time".to_owned())))
+            }
+        }
     }
 }
 
@@ -245,7 +286,12 @@ impl Inner {
             )
             | ErrorKind::ClusterConnectionNotFound => {
                 self.look_now(&what);
-                Error::Down(what)
+                // The client of a Cluster asks several servers in turn and gives the last one's word: an
+                // earlier one may have done it.
+                match self.target.topology {
+                    Topology::Cluster => Error::Unknown(what),
+                    _ => Error::Down(what),
+                }
             }
             ErrorKind::Server(_) | ErrorKind::Extension if writes_nothing(&what) => {
                 if self.target.topology != Topology::Cluster {
@@ -394,6 +440,7 @@ async fn watch_over(inner: Weak<Inner>) {
             unanswered = 0;
             *link.wire.write() = None;
             link.mark_down(reason);
+            link.given_up.send_modify(|times| *times += 1);
         }
     }
 }

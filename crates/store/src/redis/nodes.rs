@@ -14,11 +14,10 @@ use parking_lot::Mutex;
 use redis::Value;
 use redis::streams::{StreamRangeReply, StreamReadReply};
 
-use super::connection::Link;
+use super::connection::{Link, OwnWire};
 use super::keys;
 use super::reply::{Reply, text};
 use super::scripts::{NODE_BEAT, NODE_FORGET, NODE_GAP, NODE_OFFLINE, NODE_PUT, NODE_READ};
-use super::wire::Wire;
 use crate::error::{Error, Result, checked_ms};
 use crate::nodes::{
     Beat, BeatReply, Changes, Claim, FeedCursor, Fenced, MAX_GAPS_PER_NODE, NODE_SHARDS, NodeFeed,
@@ -40,7 +39,7 @@ const READS_AT_ONCE: usize = 64;
 pub(super) struct RedisNodes {
     pub(super) link: Link,
     /// The feed's own connection: reading it blocks.
-    feed: Mutex<Option<Wire>>,
+    feed: Mutex<Option<OwnWire>>,
 }
 
 impl RedisNodes {
@@ -244,16 +243,16 @@ impl NodeFeed for RedisNodes {
             return Ok(Changes { nodes: Vec::new(), cursor: FeedCursor(end), resync: true });
         };
         // Taken out while it waits: who else reads the feed does so over another one.
-        let wire = self.feed.lock().take();
+        let wire = self.feed.lock().take().filter(OwnWire::is_current);
         let mut wire = match wire {
             Some(wire) => wire,
             None => self.link.own_wire(MAX_WAIT).await?,
         };
+        let wait = wait.clamp(Duration::from_millis(1), MAX_WAIT);
         let mut read = redis::cmd("XREAD");
-        read.arg("COUNT").arg(FEED_BATCH);
-        read.arg("BLOCK").arg(millis(wait.clamp(Duration::from_millis(1), MAX_WAIT)));
+        read.arg("COUNT").arg(FEED_BATCH).arg("BLOCK").arg(millis(wait));
         read.arg("STREAMS").arg(keys::fleet()).arg(&cursor.0);
-        let answer = wire.query(&read).await.map_err(|e| self.link.trouble(&e))?;
+        let answer = wire.query(&read, wait).await?;
         *self.feed.lock() = Some(wire);
         let answer: Option<StreamReadReply> =
             redis::from_redis_value(answer).map_err(|e| Error::corrupt("the feed", e))?;

@@ -10,6 +10,7 @@ use faults::switch::Switch;
 use faults::*;
 use lingua_core::LeaseToken;
 use lingua_lab::{FaultProxy, RedisCluster, RedisConfig, RedisServer, SentinelGroup};
+use lingua_store::bus::{Envelope, Posting};
 use lingua_store::nodes::BeatReply;
 use lingua_store::redis::Options;
 use lingua_store::slots::Reserve;
@@ -405,4 +406,56 @@ async fn a_slot_on_the_move_answers_rightly_or_not_at_all_and_arrives_whole() ->
     assert!(store.slots.release(&node.id, reserved).await?);
     node.outwait_hold(&store).await?;
     node.reserve(&store, token()).await
+}
+
+/// C3: the reader of an inbox blocks on a connection of its own, and goes to where the link goes.
+async fn an_inbox_is_read_at_the_new_primary(old_hangs: bool) -> Outcome {
+    let group = SentinelGroup::start(0, 1).await?;
+    let new = RedisServer::start().await?;
+    let store = open(&group.url()).await?;
+    let (me, from) = (instance(), instance());
+    store.presence.announce(&me, "http://me", LONG).await?;
+    let (bus, reader) = (std::sync::Arc::clone(&store.bus), me.clone());
+    let reading = tokio::spawn(async move {
+        loop {
+            match bus.receive(&reader, Duration::from_secs(10)).await {
+                Ok(got) if !got.is_empty() => return got.len(),
+                Ok(_) => {}
+                Err(_) => {
+                    sleep(Duration::from_millis(50)).await;
+                    bus.rewind(&reader).await;
+                }
+            }
+        }
+    });
+    sleep(Duration::from_millis(300)).await;
+
+    // The old one lives on: nobody but the sentinels says that it is none any more.
+    if old_hangs {
+        group.servers()[0].pause()?;
+    }
+    let sentinel = &group.sentinels()[0];
+    sentinel.command(&["SENTINEL", "REMOVE", "lingua"]).await?.into_result()?;
+    let port = new.port().to_string();
+    let monitor = ["SENTINEL", "MONITOR", "lingua", "127.0.0.1", &port, "1"];
+    sentinel.command(&monitor).await?.into_result()?;
+    reconnected(&store, 1).await?;
+    answered(|| store.presence.announce(&me, "http://me", LONG)).await?;
+    let body = b"hear this".to_vec();
+    let envelope = Envelope { id: rand::random(), from, body, live_for: LONG };
+    assert_eq!(answered(|| store.bus.send(&me, &envelope)).await?, Posting::Posted);
+    // It hears at once; that of a reader that stays is the 10 s of its wait, and then for ever.
+    let heard = tokio::time::timeout(Duration::from_secs(6), reading).await;
+    assert_eq!(heard.expect("the inbox of the new primary is read")?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_reader_of_an_inbox_leaves_a_primary_that_lives_on() -> Outcome {
+    an_inbox_is_read_at_the_new_primary(false).await
+}
+
+#[tokio::test]
+async fn the_reader_of_an_inbox_leaves_a_primary_that_hangs() -> Outcome {
+    an_inbox_is_read_at_the_new_primary(true).await
 }

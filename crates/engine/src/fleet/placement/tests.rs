@@ -61,7 +61,7 @@ async fn the_slots_of_others_count_for_a_while() {
     let view = view(4);
     choose(&view).unwrap().refused_full(4, 4);
     assert_eq!(view.used(&node()), 4);
-    assert!(view.freed_by_peer(&node()));
+    view.freed_by_peer(&node());
     assert_eq!(view.used(&node()), 3);
     let mut own = choose(&view).unwrap();
     own.granted(Some(3));
@@ -70,7 +70,8 @@ async fn the_slots_of_others_count_for_a_while() {
     tokio::time::advance(OTHERS_KEPT).await;
     assert_eq!(view.expire_others(Instant::now()), [node()]);
     assert_eq!(view.used(&node()), 1);
-    assert!(!view.freed_by_peer(&node()), "our own slot is not for others to free");
+    view.freed_by_peer(&node());
+    assert_eq!(view.used(&node()), 1, "our own slot is not for others to free");
     drop(own);
     assert_eq!(view.used(&node()), 0);
 }
@@ -82,7 +83,7 @@ async fn a_slot_that_is_left_to_a_peer_counts_until_the_peer_frees_it() {
     left.granted(Some(1));
     left.leave_to_peer();
     assert_eq!(view.used(&node()), 1);
-    assert!(view.freed_by_peer(&node()));
+    view.freed_by_peer(&node());
     assert_eq!(view.used(&node()), 0);
 }
 
@@ -122,7 +123,7 @@ impl FreedSlots for Arc<OneWaits> {
         self.got.lock().replace(slot)
     }
 
-    fn announce(&self, _: &NodeId) {
+    fn announce(&self, _: &NodeId, _: bool) {
         *self.announced.lock() += 1;
     }
 }
@@ -135,10 +136,13 @@ async fn a_slot_that_comes_free_goes_to_a_waiting_job_and_never_looks_free_on_th
     slot.granted(Some(1));
     drop(slot);
     assert_eq!(view.used(&node()), 1, "it is the waiting job's");
-    assert_eq!(*waits.announced.lock(), 1);
+    assert_eq!(*waits.announced.lock(), 0, "it is not free for anybody else");
     let handed = waits.got.lock().take().unwrap();
     assert_eq!(handed.candidate().source, Source::Handed);
-    handed.give_back();
+    *waits.got.lock() = choose(&view);
+    drop(handed);
+    assert_eq!(*waits.announced.lock(), 1, "nobody here wanted it");
+    waits.got.lock().take().unwrap().give_back();
     assert_eq!(view.used(&node()), 0);
 }
 
@@ -149,4 +153,47 @@ async fn free_slots_of_a_node_that_comes_are_offered_while_jobs_wait() {
     view.offer(&node(), 3);
     assert_eq!(view.used(&node()), 1, "one job waited");
     assert!(waits.got.lock().is_some());
+}
+
+/// Also on a node that did not look full here: other instances know what they hold, and this one
+/// does not.
+#[tokio::test(start_paused = true)]
+async fn every_slot_that_nobody_here_wants_is_told() {
+    let (view, waits) = (view(8), Arc::new(OneWaits::default()));
+    *waits.got.lock() = choose(&view);
+    view.set_freed(Box::new(Arc::clone(&waits)));
+    let mut slot = choose(&view).unwrap();
+    slot.granted(Some(2));
+    drop(slot);
+    view.freed_in_store(&node());
+    assert_eq!(*waits.announced.lock(), 2);
+    waits.got.lock().take().unwrap().give_back();
+}
+
+/// While all is full the net asks so many nodes at a time, however many there are.
+#[tokio::test(start_paused = true)]
+async fn figures_of_others_are_forgotten_so_many_at_a_time() {
+    let view = view(4);
+    let entry = {
+        let fleet = view.lock();
+        let node = fleet.get(&node()).unwrap();
+        let (profile, version) = (Arc::clone(node.profile()), *node.version());
+        NodeEntry { profile, version, standing: Standing::READY, usage: None }
+    };
+    view.remove(&node());
+    let nodes = FORGOTTEN_AT_ONCE * 3;
+    for n in 0..nodes {
+        view.put(&NodeId::new(format!("n{n}")).unwrap(), entry.clone(), 4);
+    }
+    for _ in 0..nodes {
+        choose(&view).unwrap().refused_full(4, 4);
+    }
+    let full = || (0..nodes).filter(|n| view.used(&NodeId::new(format!("n{n}")).unwrap()) == 4);
+    assert_eq!(full().count(), nodes);
+    assert_eq!(view.expire_others(Instant::now()), []);
+    view.forget_others();
+    for left in [nodes - FORGOTTEN_AT_ONCE, nodes - 2 * FORGOTTEN_AT_ONCE] {
+        assert_eq!(view.expire_others(Instant::now()).len(), FORGOTTEN_AT_ONCE);
+        assert_eq!(full().count(), left);
+    }
 }

@@ -15,7 +15,10 @@ async fn nodes_pools_and_explanations_say_how_things_are() {
     assert_eq!(nodes["total"], 2);
     assert_eq!(nodes["nodes"][0]["node_id"], "one-way");
     assert_eq!(nodes["nodes"][0]["abilities"]["nmt"], json!(["en->zh"]));
-    assert_eq!(nodes["nodes"][0]["slots"], json!({"declared": 2, "open": 2, "trusted": 2, "used": 0}));
+    assert_eq!(
+        nodes["nodes"][0]["slots"],
+        json!({"declared": 2, "open": 2, "trusted": 2, "used": 0})
+    );
     assert_eq!(nodes["nodes"][0]["supports"], json!(["ack", "cancel"]));
     let page = api.get("/api/v1/nodes?limit=1").await.body;
     assert_eq!((&page["next"], page["nodes"].as_array().unwrap().len()), (&json!("one-way"), 1));
