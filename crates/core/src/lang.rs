@@ -109,7 +109,7 @@ impl fmt::Debug for Lang {
 }
 
 /// A bounded set of languages, as a node lists them.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Lang>", into = "Vec<Lang>")]
 pub struct LangSet(Vec<Lang>);
 

@@ -4,8 +4,8 @@
 //! chance as a number, and the answer is a value. In reading order:
 //!
 //! - [`ids`], [`time`], [`lang`], [`limits`]: the words everything is said in, with their bounds.
-//! - [`node`], [`eligibility`]: what a node can do, and the one predicate that says whether it may
-//!   take a job, with the reasons why not.
+//! - [`node`], [`inventory`], [`eligibility`]: what a node can do and what it has, and the one predicate that
+//!   says whether it may take a job, with the reasons why not.
 //! - [`fleet`]: the nodes as an index by language pair, the order in which a job tries them, and the rules
 //!   that rank them.
 //! - [`link`]: the machine of one node's connection and the attempts on it. [`rate`]: rate limits.
@@ -21,6 +21,7 @@ pub mod ids;
 pub mod time;
 pub mod lang;
 pub mod limits;
+pub mod inventory;
 pub mod node;
 pub mod eligibility;
 mod chance;

@@ -20,8 +20,20 @@ pub const MAX_SLOTS: u32 = 256;
 /// What a job on one node costs at most, in millionths of the unit that nodes share: 1,000 units.
 pub const MAX_COST_MICROS: u32 = 1_000_000_000;
 
-/// Services and models of one node that are kept.
+/// Types of services of one node that are kept.
 pub const MAX_SERVICES_PER_NODE: usize = 64;
+
+/// Models of one node that are kept: more than a disk holds.
+pub const MAX_MODELS_PER_NODE: usize = 256;
+
+/// Installed services of one node that are kept, several of each type.
+pub const MAX_INSTALLED_SERVICES_PER_NODE: usize = 128;
+
+/// Features of one node that are kept.
+pub const MAX_FEATURES_PER_NODE: usize = 64;
+
+/// GPUs of one node that are kept.
+pub const MAX_GPUS_PER_NODE: usize = 32;
 
 /// Models that one job may name, each looked up once in the reserve step.
 pub const MAX_MODELS_PER_JOB: usize = 8;

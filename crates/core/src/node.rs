@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Region, TenantId};
+use crate::inventory::{Inventory, ItemError};
 use crate::lang::{Lang, LangSet};
 use crate::limits::{
     MAX_COST_MICROS, MAX_ID_CHARS, MAX_NMT_PAIRS, MAX_SERVICES_PER_NODE, MAX_SLOTS,
@@ -194,6 +195,9 @@ pub enum CapabilityError {
     /// More tenants than are kept.
     #[error("at most {MAX_TENANTS_PER_NODE} tenants on an allow-list, this one has {0}")]
     TooManyTenants(usize),
+    /// More of something than is kept.
+    #[error(transparent)]
+    Item(#[from] ItemError),
 }
 
 /// What a node declares; whatever it leaves out is `None`.
@@ -220,6 +224,8 @@ pub struct Declaration {
     pub region: Option<Region>,
     /// What a job on it costs, in millionths of a unit that all nodes share.
     pub cost_micros: u32,
+    /// What it has installed.
+    pub inventory: Inventory,
 }
 
 /// A node's abilities, complete and within bounds. It changes only as a whole.
@@ -250,6 +256,9 @@ pub struct NodeProfile {
     /// What a job on it costs, in millionths of a unit that all nodes share; 0 if it does not say.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cost_micros: u32,
+    /// What it has installed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub inventory: Inventory,
 }
 
 /// The bit of [`NodeProfile::agent`] of an agent that takes a text in place of speech.
@@ -274,6 +283,7 @@ impl NodeProfile {
             agent: 0,
             region: None,
             cost_micros: 0,
+            inventory: Inventory::default(),
         }
     }
 
@@ -281,7 +291,8 @@ impl NodeProfile {
     pub fn from_declaration(declared: Declaration) -> Result<Self, CapabilityError> {
         let Declaration { semantic, asr, nmt, tts, services, max_slots, tenants, private, .. } =
             declared;
-        let Declaration { region, cost_micros, .. } = declared;
+        let Declaration { region, cost_micros, inventory, .. } = declared;
+        let inventory = inventory.bounded()?;
         // A node may be there before its services run; it has no language until they do.
         let warming = services.get(ServiceKind::SEMANTIC) == Some(&false);
         if semantic.is_empty() && !warming {
@@ -315,6 +326,7 @@ impl NodeProfile {
             agent: 0,
             region,
             cost_micros,
+            inventory,
         })
     }
 

@@ -1,12 +1,13 @@
 //! The messages of the node socket, which nodes over HTTP use too.
 //!
-//! - [`inbound`]: what a node says about jobs. [`registration`]: what it says of itself, with [`capability`].
+//! - [`inbound`]: what a node says about jobs. [`registration`]: what it says of itself, with [`capability`] and [`inventory`].
 //! - [`message`]: finds the fields of a node's message, once. [`result`]: those of a `job_result` that reach the
 //!   client.
 //! - [`outbound`]: what a node is told.
 //! - `describe`: all of them, described.
 
 pub mod capability;
+pub mod inventory;
 pub mod registration;
 pub mod message;
 pub mod result;

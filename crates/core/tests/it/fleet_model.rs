@@ -70,6 +70,7 @@ fn declaration() -> impl Strategy<Value = Declaration> {
                 private,
                 region,
                 cost_micros,
+                ..Declaration::default()
             }
         },
     )

@@ -1,5 +1,6 @@
 //! What a node's next owner begins from, and what an owner vouches for.
 
+use lingua_core::inventory::{Inventory, Model};
 use lingua_core::lang::LangSet;
 use lingua_core::link::BreakerState;
 use lingua_core::{Lang, LeaseToken};
@@ -178,4 +179,43 @@ async fn a_young_process_takes_a_node_for_new_only_if_that_says_that_it_runs_not
     let first = start(&store, "b", settings);
     let (_registered, _sent) = register(&first, "new", (None, None)).await;
     assert!(is_granted(&store, "new").await, "nobody was there before");
+}
+
+fn with_model(version: &str) -> Declaration {
+    let model = Model {
+        id: "whisper".parse().unwrap(),
+        version: Some(version.parse().unwrap()),
+        kind: Some("asr".parse().unwrap()),
+        langs: LangSet::default(),
+        loaded: true,
+    };
+    let inventory = Inventory { models: Some(vec![model]), ..Inventory::default() };
+    Declaration { inventory, ..declaration() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_node_has_is_in_its_record_and_said_again_it_is_written_no_second_time() {
+    let store = store();
+    let (a, b) = (start(&store, "a", Settings::stable()), start(&store, "b", Settings::stable()));
+    let (registered, _sent) = register(&a, "n", (Some(Vec::new()), None)).await;
+    let says = |declaration: Declaration| {
+        let beat = Heartbeat { declaration: Some(declaration), ..Heartbeat::default() };
+        a.nodes.heartbeat(&registered.connection, beat).unwrap();
+        tokio::time::sleep(Duration::from_secs(5))
+    };
+    says(with_model("2")).await;
+    let record = store.nodes.get(&id("n")).await.unwrap().unwrap();
+    assert_eq!(record.profile.inventory, with_model("2").inventory);
+    let elsewhere = b.node_view(&id("n")).unwrap();
+    assert_eq!(elsewhere.profile.inventory, record.profile.inventory, "as other instances see it");
+
+    let end = store.feed.changes(None, Duration::ZERO).await.unwrap().cursor;
+    for _ in 0..5 {
+        says(with_model("2")).await;
+    }
+    let changes = store.feed.changes(Some(&end), Duration::ZERO).await.unwrap();
+    assert_eq!(changes.nodes, [], "nothing changed");
+    says(with_model("3")).await;
+    let changes = store.feed.changes(Some(&end), Duration::ZERO).await.unwrap();
+    assert_eq!(changes.nodes, [id("n")]);
 }

@@ -392,3 +392,42 @@ async fn drain_resume_and_block_do_what_they_say() {
     PollingNode::register(&api, "ruled").await;
     app.finish().await;
 }
+
+#[tokio::test]
+async fn what_a_node_has_installed_is_shown_and_replaced_list_by_list() {
+    let (app, api) = start(calm()).await;
+    let has = json!({
+        "models": [{ "model_id": "whisper", "version": "3", "kind": "ASR", "languages": ["en"] }],
+        "services": [{ "service_id": "faster-whisper", "type": "ASR", "version": "1.4.0", "status": "Running" }],
+        "features": { "emotion_detection": true, "speaker_identification": false, "diarization": "2.1" },
+        "hardware": { "cpu_cores": 8, "memory_gb": 15.5, "gpus": [{ "name": "RTX", "memory_gb": 24 }] },
+    });
+    let node = PollingNode::register_as(&api, with(&node("has"), has)).await;
+    let service =
+        json!([{ "id": "faster-whisper", "type": "asr", "version": "1.4.0", "status": "running" }]);
+    let seen = view(&api, "has").await;
+    assert_eq!(
+        seen["inventory"],
+        json!({
+            "models": [{ "id": "whisper", "version": "3", "kind": "asr", "languages": ["en"], "loaded": true }],
+            "services": service,
+            "features": [{ "name": "diarization", "version": "2.1" }, { "name": "emotion_detection" }],
+            "hardware": { "cpu_cores": 8.0, "memory_gb": 15.5, "gpus": [{ "name": "RTX", "memory_gb": 24.0 }] },
+        })
+    );
+    let record = app.engine.store().nodes.get(&"has".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(record.profile.inventory.models.unwrap()[0].id.as_str(), "whisper");
+    let version = record.version;
+
+    assert_eq!(node.heartbeat(json!({})).await.status, 200);
+    assert_eq!(node.heartbeat(json!({ "models": [] })).await.status, 200);
+    let seen = becomes(&api, "has", |seen| seen["inventory"]["models"] == json!([])).await;
+    assert_eq!(seen["inventory"]["services"], service, "the other lists stay");
+    let record = app.engine.store().nodes.get(&"has".parse().unwrap()).await.unwrap().unwrap();
+    assert_ne!(record.version, version);
+
+    let silent = PollingNode::register(&api, "silent").await;
+    assert_eq!(view(&api, "silent").await["inventory"], json!({}), "it never said");
+    drop((node, silent));
+    app.finish().await;
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 
+use lingua_core::inventory::Inventory;
 use lingua_core::lang::LangSet;
 use lingua_core::limits::MAX_COST_MICROS;
 use lingua_core::node::{Declaration, Health, NmtPairs, ServiceKind};
@@ -149,6 +150,8 @@ pub struct Abilities {
     pub region: Option<String>,
     /// What a job on it costs.
     pub cost: Option<f64>,
+    /// What it has installed.
+    pub inventory: Inventory,
 }
 
 impl Abilities {
@@ -211,6 +214,7 @@ impl Abilities {
             private,
             region,
             cost_micros,
+            inventory: self.inventory.clone(),
         })
     }
 }

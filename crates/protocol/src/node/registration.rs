@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::capability::{Abilities, Languages, MAX_ENTRIES, TypeReady, few};
+use super::capability::{Abilities, Languages, TypeReady, few};
 use super::inbound::{cut, invalid};
-use crate::json::Text;
+use super::inventory::{InstalledModel, InstalledService, Sent};
 use crate::{Json, Refusal};
 
 /// Bytes of a node's hardware that are kept and shown.
@@ -32,7 +32,8 @@ pub struct NodeStatus {
     version: Option<String>,
     /// Where it runs; only shown.
     platform: Option<String>,
-    /// What it runs on; only shown.
+    /// What it runs on: `cpu_cores`, `memory_gb`, and `gpus` with `name` and `memory_gb`; what else is there is
+    /// only shown.
     #[schema(value_type = Option<serde_json::Value>)]
     hardware: Option<Box<RawValue>>,
     /// `ack`, `cancel`, `binary_audio`, `tokens`, `result_ack`, `text`; other words are passed over.
@@ -64,10 +65,16 @@ pub struct NodeStatus {
     /// How much of its machine is in use.
     #[schema(inline)]
     resource_usage: Option<Usage>,
-    /// What is installed, as a list of objects: what has a `service_id` and the `status` `running` is not
-    /// missing any more. What cannot be read is passed over.
-    #[schema(value_type = Option<serde_json::Value>)]
+    /// Models that are installed. What cannot be read is passed over.
+    #[schema(value_type = Option<Vec<InstalledModel<'static>>>, max_items = 256, inline)]
+    installed_models: Option<Box<RawValue>>,
+    /// Services that are installed: one that is `running` is not missing any more. What cannot be read is
+    /// passed over.
+    #[schema(value_type = Option<Vec<InstalledService<'static>>>, max_items = 128, inline)]
     installed_services: Option<Box<RawValue>>,
+    /// What it can do beside: an object of names, each with `true` or a version; or a list of `name@version`.
+    #[schema(value_type = Option<serde_json::Value>)]
+    features_supported: Option<Box<RawValue>>,
     /// What it runs now.
     #[schema(inline, max_items = 4096)]
     #[serde(default, deserialize_with = "few")]
@@ -94,17 +101,6 @@ impl Usage {
     pub fn running_jobs(&self) -> Option<u32> {
         self.running_jobs.filter(|jobs| *jobs >= 0.0).map(|jobs| jobs.ceil() as u32)
     }
-}
-
-/// An installed service.
-#[derive(Deserialize)]
-struct Installed<'a> {
-    /// The name that `MODEL_NOT_AVAILABLE` gives as `service_id`.
-    #[serde(borrow)]
-    service_id: Option<Text<'a>>,
-    /// `running`, in any case, or why it does not.
-    #[serde(borrow)]
-    status: Option<Text<'a>>,
 }
 
 /// A job that a node runs.
@@ -158,6 +154,13 @@ impl NodeStatus {
         known.accept_public_jobs = self.accept_public_jobs.or(known.accept_public_jobs);
         known.region = self.region.take().or(known.region.take());
         known.cost = self.cost.or(known.cost);
+        let sent = Sent {
+            models: self.installed_models.as_deref(),
+            services: self.installed_services.as_deref(),
+            features: self.features_supported.as_deref(),
+            hardware: self.hardware.as_deref(),
+        };
+        sent.put_over(&mut known.inventory);
     }
 
     /// Where it is in its life, if it says so.
@@ -204,16 +207,9 @@ impl NodeStatus {
         self.resource_usage.unwrap_or_default()
     }
 
-    /// The services that run, if it says what is installed.
-    pub fn services(&self) -> Option<Vec<String>> {
-        let list = self.installed_services.as_ref()?;
-        let entries: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
-        let running = entries.into_iter().take(MAX_ENTRIES).filter_map(|entry| {
-            let Installed { service_id, status } = serde_json::from_str(entry.get()).ok()?;
-            let runs = status?.0.eq_ignore_ascii_case("running");
-            service_id.filter(|_| runs).map(|id| cut(&id.0, MAX_LABEL))
-        });
-        Some(running.collect())
+    /// The services that run, if it says what is installed; after [`NodeStatus::put_over`].
+    pub fn services(&self, known: &Abilities) -> Option<Vec<String>> {
+        self.installed_services.as_ref().map(|_| known.inventory.running_services())
     }
 
     /// What is shown and never decided on.

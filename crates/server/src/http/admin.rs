@@ -85,7 +85,7 @@ pub(crate) async fn node(State(engine): State<Engine>, segment: Segment) -> Answ
     let id: NodeId = named("id", segment)?;
     let view = engine.whole_node_view(&id).await.ok_or_else(no_such_node)?;
     let wanted = engine.wanted_of(&view.profile).into_iter().map(Wanted::of).collect();
-    Ok(Json(NodeBody::of(&view).useful_if(wanted)))
+    Ok(Json(NodeBody::whole(&view, wanted)))
 }
 
 /// List the directed pairs

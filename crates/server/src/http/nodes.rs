@@ -126,10 +126,11 @@ pub(crate) async fn heartbeat(
     let mut beat = report.heartbeat()?;
     let node = door.nodes.get(&report.node_id)?;
     let mut abilities = node.abilities.lock().clone();
-    if report.abilities(&mut abilities)? {
+    if report.abilities(&mut abilities)? && abilities != *node.abilities.lock() {
         let default_slots = door.engine.settings().default_max_slots;
         beat.declaration = Some(caller.narrowed(abilities.declaration(default_slots)?));
     }
+    beat.services = report.running_services(&abilities);
     door.engine.nodes.heartbeat(&node.connection, beat)?;
     *node.abilities.lock() = abilities;
     *node.heard.lock() = Instant::now();

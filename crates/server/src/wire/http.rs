@@ -2,13 +2,14 @@
 //!
 //! - [`node`]: a node about itself. [`dispatch`]: a job is handed in.
 //! - [`job`]: how a job stands. [`job_list`]: jobs for operators. [`word`]: what nodes say about jobs.
-//! - [`fleet`]: nodes and pairs for people. [`owner`]: a node for its owner.
+//! - [`fleet`]: nodes and pairs for people, with [`inventory`]. [`owner`]: a node for its owner.
 //!
 //! Unknown fields are ignored, `null` equals absent, and whatever is wrong is answered with a
 //! sentence that names the field.
 
 pub(crate) mod dispatch;
 pub(crate) mod fleet;
+pub(crate) mod inventory;
 pub(crate) mod job;
 pub(crate) mod job_list;
 pub(crate) mod node;

@@ -174,6 +174,27 @@ fn about_itself(table: &mut Table, path: &str, good: &Value) {
     abilities_and_load(table, path, good);
 }
 
+/// What it has installed.
+fn installed(table: &mut Table, path: &str, good: &Value) {
+    for (name, id, most) in [("services", "service_id", 128), ("models", "model_id", 256)] {
+        let no_id = [json!([{}]), json!([{ id: "" }]), json!([{ id: "a@1" }]), json!([{ id: 5 }])];
+        table.field(path, good, name, &no_id, BAD);
+        table.field(path, good, name, &[json!("x"), json!([5]), json!({}), json!([["a"]])], BAD);
+        let too_many: Value = (0..=most).map(|i| json!({ id: format!("x{i}") })).collect();
+        table.add(path, Sent::Json(with(good, json!({ name: too_many }))), UNABLE, "at most");
+    }
+    let no_features =
+        [json!("x"), json!(5), json!({"a": []}), json!(["a b"]), json!(["a@"]), json!([5])];
+    table.field(path, good, "features", &no_features, BAD);
+    let too_many: Value = (0..65).map(|i| format!("f{i}")).collect();
+    table.add(
+        path,
+        Sent::Json(with(good, json!({ "features": too_many }))),
+        UNABLE,
+        "at most 64 features",
+    );
+}
+
 /// What it has ready, what it runs and how loaded it is.
 fn abilities_and_load(table: &mut Table, path: &str, good: &Value) {
     let no_types = [
@@ -194,9 +215,7 @@ fn abilities_and_load(table: &mut Table, path: &str, good: &Value) {
             "service type",
         );
     }
-    for name in ["services", "models"] {
-        table.field(path, good, name, &[json!("x"), json!([5]), json!({}), json!([["a"]])], BAD);
-    }
+    installed(table, path, good);
     let no_jobs = [
         json!({}),
         json!([5]),

@@ -9,6 +9,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::inventory::InventoryBody;
+
 /// A node as its owner and operators see it.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct NodeBody {
@@ -62,6 +64,9 @@ pub(crate) struct NodeBody {
     detail: DetailBody,
     /// Why it gets no jobs, in sentences; empty if nothing is in the way.
     why_idle: Vec<String>,
+    /// What it has installed; only in the view of one node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inventory: Option<InventoryBody>,
     /// Directions that are asked for in vain, each with what the node lacks for it; only in the view
     /// of one node.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -288,12 +293,18 @@ impl NodeBody {
                 last_error: detail.last_error.clone(),
             },
             why_idle: view.why_idle.clone(),
+            inventory: None,
             useful_if: None,
         }
     }
 
-    pub(crate) fn useful_if(self, wanted: Vec<Wanted>) -> Self {
-        NodeBody { useful_if: Some(wanted), ..self }
+    /// With all that is shown of one node alone.
+    pub(crate) fn whole(view: &NodeView, wanted: Vec<Wanted>) -> Self {
+        NodeBody {
+            inventory: Some(InventoryBody::of(&view.profile.inventory)),
+            useful_if: Some(wanted),
+            ..NodeBody::of(view)
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use lingua_engine::job::Refusal;
 use lingua_engine::nodes::{Heartbeat, NodeDetail};
 use lingua_protocol::fields::passing;
 use lingua_protocol::node::capability::{Abilities, MAX_ENTRIES, NmtField, TypeReady, few};
+use lingua_protocol::node::inventory::{InstalledModel, InstalledService, Sent};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -73,16 +74,15 @@ pub(crate) struct NodeReport {
     #[schema(value_type = Option<Vec<ServiceReady>>)]
     #[serde(default, deserialize_with = "few")]
     capability_by_type: Option<Vec<Object<ServiceReady>>>,
-    /// Accepted as over the socket; what counts is `capability_by_type`.
-    #[schema(value_type = Option<Vec<Object>>)]
-    #[allow(dead_code, reason = "only its form is looked at")]
-    #[serde(default, deserialize_with = "few")]
-    services: Option<Vec<Object<IgnoredFields>>>,
-    /// Accepted as over the socket; a model counts as there until the node reports it missing.
-    #[schema(value_type = Option<Vec<Object>>)]
-    #[allow(dead_code, reason = "only its form is looked at")]
-    #[serde(default, deserialize_with = "few")]
-    models: Option<Vec<Object<IgnoredFields>>>,
+    /// Installed services, as `installed_services` over the socket.
+    #[schema(value_type = Option<Vec<InstalledService<'static>>>, max_items = 128)]
+    services: Option<Box<RawValue>>,
+    /// Installed models, as `installed_models` over the socket.
+    #[schema(value_type = Option<Vec<InstalledModel<'static>>>, max_items = 256)]
+    models: Option<Box<RawValue>>,
+    /// What it can do beside: an object of names, each with `true` or a version; or a list of `name@version`.
+    #[schema(value_type = Option<Object>)]
+    features: Option<Box<RawValue>>,
     /// Where the scheduler POSTs what is for the node: an `http://` URL on a loopback address.
     /// Absent: the node asks for it with `GET /v1/node/{id}/jobs`. Looked at when registering only.
     endpoint: Option<String>,
@@ -98,14 +98,11 @@ pub(crate) struct NodeReport {
     version: Option<String>,
     /// Where it runs; only shown.
     platform: Option<String>,
-    /// What it runs on; only shown.
+    /// What it runs on: `cpu_cores`, `memory_gb`, and `gpus` with `name` and `memory_gb`; what else is there is
+    /// only shown.
     #[schema(value_type = Option<Object>)]
     hardware: Option<Box<RawValue>>,
 }
-
-/// An object whose fields do not matter.
-#[derive(Debug, Deserialize)]
-struct IgnoredFields {}
 
 /// What a type of service says of itself.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -192,11 +189,32 @@ impl NodeReport {
         told |= replace(&mut known.accept_public_jobs, self.accept_public_jobs);
         told |= replace(&mut known.region, self.region.take());
         told |= replace(&mut known.cost, self.cost);
+        told |= self.inventory(known)?;
         if let Some(types) = types {
             known.types = types;
             told = true;
         }
         Ok(told)
+    }
+
+    /// Takes over what it says it has installed; says whether there was anything.
+    fn inventory(&self, known: &mut Abilities) -> Result<bool, Refusal> {
+        let sent = Sent {
+            models: self.models.as_deref(),
+            services: self.services.as_deref(),
+            features: self.features.as_deref(),
+            hardware: self.hardware.as_deref(),
+        };
+        if let Some(field) = sent.unreadable() {
+            return Err(wrong(&field, "cannot be read"));
+        }
+        sent.put_over(&mut known.inventory);
+        Ok([sent.models, sent.services, sent.features, sent.hardware].iter().any(Option::is_some))
+    }
+
+    /// The services that run, if it says what is installed; after [`NodeReport::abilities`].
+    pub(crate) fn running_services(&self, known: &Abilities) -> Option<Vec<String>> {
+        self.services.as_ref().map(|_| known.inventory.running_services())
     }
 
     /// What it says it runs.

@@ -181,7 +181,7 @@ impl NodeSocket {
             health: health.or_else(|| follows.then(|| abilities.health())),
             running: jobs,
             running_jobs: usage.running_jobs(),
-            services: said.services(),
+            services: said.services(&abilities),
             cpu_percent: usage.cpu_percent,
             gpu_percent: usage.gpu_percent,
             mem_percent: usage.mem_percent,

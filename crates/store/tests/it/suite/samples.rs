@@ -91,8 +91,19 @@ pub fn assignment(job: JobId, attempt: u32) -> Assignment {
 pub fn profile(tags: &[&str], max_slots: u32) -> NodeProfile {
     let langs = tags.iter().map(|tag| Lang::new(tag).expect("a language"));
     let semantic = LangSet::new(langs).expect("a short list");
-    let declared =
-        Declaration { tts: Some(semantic.clone()), semantic, max_slots, ..Default::default() };
+    let inventory = serde_json::json!({
+        "models": [{ "id": "whisper", "version": "3", "kind": "asr", "langs": tags, "loaded": true }],
+        "services": [{ "id": "your-tts", "kind": "tone", "status": "stopped" }],
+        "features": [{ "name": "emotion_detection" }],
+        "hardware": { "cpu_millis": 7_500, "gpus": [{ "name": "RTX", "memory_mb": 24_000 }] },
+    });
+    let declared = Declaration {
+        tts: Some(semantic.clone()),
+        semantic,
+        max_slots,
+        inventory: serde_json::from_value(inventory).expect("an inventory"),
+        ..Default::default()
+    };
     NodeProfile::from_declaration(declared).expect("a complete declaration")
 }
 

@@ -130,7 +130,7 @@ pub enum Answer {
     Finish(Finish),
     Claimed(Claimed),
     Usage(Usage),
-    Node(Option<NodeRecord>),
+    Node(Option<Box<NodeRecord>>),
     Job(Option<JobRecord>),
     Owner(Option<Owner>),
 }
@@ -197,7 +197,7 @@ impl Step {
                     record.read_at = Moment::ZERO;
                     record
                 });
-                Answer::Node(record)
+                Answer::Node(record.map(Box::new))
             }
             _ => return Ok(None),
         }))

@@ -53,7 +53,7 @@ impl World {
                 }
                 Answer::Noted
             }
-            Step::Node { node } => Answer::Node(self.node(now, cast, node)),
+            Step::Node { node } => Answer::Node(self.node(now, cast, node).map(Box::new)),
             _ => return None,
         })
     }
