@@ -1,6 +1,6 @@
 //! A node that keeps failing is put aside: its owner reads why, and when it is tried again.
 //!
-//! It is no state of its own: it is an open breaker that was not closed for [`PUT_ASIDE_AFTER`] openings.
+//! It is no state of its own: it is an open breaker that was not closed for `breaker::PUT_ASIDE_AFTER` openings.
 //! While it is open the node is told to drain, at the end of each pause to resume; then one job goes to
 //! it as a probe, and a success brings it back.
 

@@ -205,7 +205,12 @@ impl<K: Kinds> Machine<K> {
     fn untold(&mut self, step: Step) {
         let untold = match step {
             Step::Writing(update) => update,
-            Step::LookingUp(report) => Pending { report: Some(report), ..Pending::default() },
+            // A repetition may cost the store as much again, so it is paid for. Where it cannot be, the
+            // node's next report brings the list.
+            Step::LookingUp(report) => match self.take_lookups(report.unknown.len()) {
+                Ok(()) => Pending { report: Some(report), ..Pending::default() },
+                Err(_) => Pending { beat: true, ..Pending::default() },
+            },
             // By the node's own word; what is owed without one the next beat asks for.
             Step::Confirming { running: Some(known), reported_at: Some(at), strays } => {
                 let report = Some(Running { at, known, unknown: Vec::new(), strays });

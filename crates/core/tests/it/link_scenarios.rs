@@ -1,169 +1,20 @@
 //! What becomes of a node's attempts, event by event.
 
+mod node;
+mod store_answers;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use lingua_core::budget::Timing;
-use lingua_core::link::event::{
-    Answer, Call, Heartbeat, News, Registered, ToNode, TokenClaim, Word, WordKind,
-};
+use lingua_core::Moment;
+use lingua_core::link::event::{Answer, Heartbeat, Registered, WordKind};
 use lingua_core::link::{
-    Arrival, BreakerPolicy, BreakerState, Effect, Event, GRACE_FOR_LATE_RESULTS, Kinds, Machine,
-    NewAttempt, Policy, SlowStart, Supports, TELL_AGAIN,
+    Arrival, BreakerState, Event, GRACE_FOR_LATE_RESULTS, NewAttempt, Supports,
 };
-use lingua_core::node::{Declaration, Health, NodeProfile, Order};
-use lingua_core::rate::Rate;
+use lingua_core::node::{Health, Order};
 use lingua_core::slots::Confirmed;
-use lingua_core::{JobId, LeaseToken, Moment};
 
-struct Plain;
-
-impl Kinds for Plain {
-    type Listener = &'static str;
-    type Message = &'static str;
-    type Payload = &'static str;
-    type Slot = &'static str;
-}
-
-const OURS: Supports = Supports {
-    ack: true,
-    cancel: true,
-    binary_audio: false,
-    text: false,
-    tokens: false,
-    other: false,
-    result_ack: true,
-    calls: false,
-};
-
-/// A node, and what it was told to do, in words.
-struct Node {
-    machine: Machine<Plain>,
-    now: Moment,
-    epoch: u64,
-}
-
-impl Node {
-    fn new() -> Self {
-        let second = Duration::from_secs(1);
-        let policy = Policy {
-            timing: Timing::stable(),
-            breaker: BreakerPolicy { failures: 2, first_pause_ms: 500, longest_pause_ms: 1_000 },
-            slow_start: SlowStart::Off,
-            overload_above: 95.0,
-            updates: Rate::new(100, second, 100),
-            lookups: Rate::new(10, second, 10),
-        };
-        let machine = Machine::new(Arc::new(policy), Moment::ZERO);
-        Node { machine, now: Moment::ZERO, epoch: 0 }
-    }
-
-    fn feed(&mut self, event: Event<Plain>) -> Vec<String> {
-        let effects = self.machine.on_event(self.now, event);
-        effects.into_iter().filter_map(worded).collect()
-    }
-
-    fn wait(&mut self, wait: Duration) -> Vec<String> {
-        self.now = self.now + wait;
-        self.feed(Event::Tick)
-    }
-
-    fn register(&mut self, supports: Supports, running: Option<Vec<(JobId, u32)>>) -> Vec<String> {
-        self.epoch += 1;
-        let semantic = [lingua_core::Lang::new("en").unwrap()];
-        let declaration = Declaration {
-            semantic: lingua_core::lang::LangSet::new(semantic).unwrap(),
-            max_slots: 2,
-            ..Declaration::default()
-        };
-        let registered = Registered {
-            epoch: self.epoch,
-            over: None,
-            profile: Arc::new(NodeProfile::from_declaration(declaration).unwrap()),
-            version: 1,
-            health: Health::Ready,
-            supports,
-            arrival: Arrival::Local,
-            order: Order::Serve,
-            heartbeat: Duration::from_secs(5),
-            lists_running: running.is_some(),
-            running,
-            moved: false,
-            hold: None,
-            at_ms: 1,
-            reputation: None,
-        };
-        self.feed(Event::Registered(Box::new(registered)))
-    }
-
-    fn assign(&mut self, n: u32) -> Vec<String> {
-        let attempt = NewAttempt {
-            token: token(n),
-            turn: "turn".to_owned(),
-            index: u64::from(n),
-            listener: "job",
-            lease: Duration::from_secs(3),
-            wanted_until: None,
-        };
-        self.feed(Event::AssignWanted { attempt, message: "work" })
-    }
-
-    fn says(&mut self, n: u32, kind: WordKind) -> Vec<String> {
-        let (job, attempt, token) = (token(n).job, Some(1), TokenClaim::Absent);
-        let word = Word { job, attempt, token, kind, payload: "said" };
-        self.feed(Event::Word { epoch: self.epoch, word })
-    }
-
-    /// The node reports what it runs, and the store answers so.
-    fn reports(&mut self, running: &[u32], confirmed: Confirmed) -> Vec<String> {
-        let running = running.iter().map(|n| (token(*n).job, 1)).collect();
-        let beat = Heartbeat { running: Some(running), ..Heartbeat::default() };
-        let mut words = self.feed(Event::Heartbeat { epoch: self.epoch, beat });
-        words.extend(self.answer(Answer::Kept { confirmed: true }));
-        words.extend(self.answer(Answer::Confirmed(confirmed)));
-        words
-    }
-
-    fn answer(&mut self, answer: Answer) -> Vec<String> {
-        self.feed(Event::Answered { epoch: self.epoch, answer })
-    }
-}
-
-fn token(n: u32) -> LeaseToken {
-    LeaseToken { job: format!("{n:026}").parse().unwrap(), attempt: 1, nonce: u128::from(n) }
-}
-
-/// An effect in words; those about choosing and time are left out.
-fn worded(effect: Effect<Plain>) -> Option<String> {
-    Some(match effect {
-        Effect::Send(ToNode::Assign(_)) => "assign".into(),
-        Effect::Send(ToNode::Control { command, reason }) => format!("{command}: {reason}"),
-        Effect::PutAside => "put aside".into(),
-        Effect::BackInService => "back in service".into(),
-        Effect::WordRefused { retry_after } => format!("again in {} s", retry_after.as_secs()),
-        Effect::Send(ToNode::Cancel { reason, frees, .. }) => {
-            format!("cancel {reason}{}", if frees.is_some() { ", then release" } else { "" })
-        }
-        Effect::Tell { news, .. } => match news {
-            News::Said(kind, _) => format!("tell {}", kind.as_str()),
-            News::NotSent => "tell not sent".into(),
-            News::NodeGone => "tell gone".into(),
-            News::NodeBack => "tell back".into(),
-            News::Dropped => "tell dropped".into(),
-            News::TurnClosed => "tell turn closed".into(),
-        },
-        Effect::NotAssigned(why) => format!("{why:?}"),
-        Effect::Release { slot, .. } => format!("release {}", slot.unwrap_or("nothing")),
-        Effect::SlotFreed(slot) => format!("freed {slot}"),
-        Effect::LookupLimited => "lookup limited".to_owned(),
-        Effect::Stale(kind) => format!("stale {}", kind.as_str()),
-        Effect::Orphaned(_) => "orphaned".into(),
-        Effect::ReportRefused { unknown, .. } => format!("{unknown} unknown are too many"),
-        Effect::Store { call: Call::LookUp(jobs), .. } => format!("look {} up", jobs.len()),
-        Effect::BreakerOpened => "breaker opened".into(),
-        _ => return None,
-    })
-}
+use node::{Node, OURS, token};
 
 #[test]
 fn a_node_gets_no_more_attempts_than_it_has_slots() {
@@ -413,71 +264,4 @@ fn what_a_node_did_elsewhere_is_known_where_it_comes_next() {
     assert_eq!(next.machine.breaker(), BreakerState::Open { until }, "the rest of its pause");
     assert_eq!(next.machine.reputation().since_ms, 1);
     assert_eq!(next.machine.reputation().latest_failures().len(), 2);
-}
-
-/// A node that names what nobody knows after a loss, and that stops for nobody.
-#[test]
-fn after_a_loss_jobs_that_nobody_knows_hold_grants_until_they_are_over_or_stopped() {
-    for (obeys, hold_ms) in [(true, 3_000), (false, 45_000)] {
-        let mut node = Node::new();
-        let supports = Supports { cancel: obeys, ..OURS };
-        node.register(supports, None);
-        let named = Heartbeat { running: Some(vec![(token(5).job, 1)]), ..Heartbeat::default() };
-        let epoch = node.epoch;
-        node.feed(Event::Heartbeat { epoch, beat: named });
-        let confirmed = Answer::Kept { confirmed: false };
-        assert_eq!(node.answer(confirmed), ["look 1 up"]);
-        let answered = Event::Answered { epoch, answer: Answer::Found(vec![None]) };
-        let effects = node.machine.on_event(node.now, answered);
-        let report = effects.into_iter().find_map(|effect| match effect {
-            Effect::Store { call: Call::Confirm(report), .. } => Some(report),
-            _ => None,
-        });
-        let hold = report.expect("it is told to the store").reserve_lease;
-        assert_eq!(hold, Duration::from_millis(hold_ms), "{obeys}");
-    }
-}
-
-fn calls(effects: Vec<Effect<Plain>>) -> Vec<&'static str> {
-    let call = |effect| match effect {
-        Effect::Store { call, .. } => Some(match call {
-            Call::Put(..) => "put",
-            Call::Beat(..) => "beat",
-            Call::LookUp(_) => "look up",
-            Call::Confirm(_) => "confirm",
-            Call::Renew { .. } => "renew",
-        }),
-        _ => None,
-    };
-    effects.into_iter().filter_map(call).collect()
-}
-
-/// A store that does not answer for a moment loses nothing by it, and is not told everything anew.
-#[test]
-fn what_the_store_did_not_take_is_told_again_and_nothing_else() {
-    let mut node = Node::new();
-    node.register(OURS, Some(vec![]));
-    node.answer(Answer::Stored);
-    node.answer(Answer::Confirmed(Confirmed::default()));
-    node.assign(1);
-    node.says(1, WordKind::Ack);
-    node.now = node.now + Duration::from_secs(5);
-    let beat = Heartbeat { running: Some(vec![(token(1).job, 1)]), ..Heartbeat::default() };
-    let event = Event::Heartbeat { epoch: node.epoch, beat };
-    assert_eq!(calls(node.machine.on_event(node.now, event)), ["beat"]);
-    let mut answered = |answer, wait| {
-        let event = Event::Answered { epoch: node.epoch, answer };
-        let at_once = calls(node.machine.on_event(node.now, event));
-        node.now = node.now + wait;
-        (at_once, calls(node.machine.on_event(node.now, Event::Tick)))
-    };
-    let none: Vec<&str> = Vec::new();
-    // Not at once: a store that is away is not asked again and again.
-    assert_eq!(answered(Answer::Failed, TELL_AGAIN), (none.clone(), vec!["beat"]));
-    let kept = Answer::Kept { confirmed: true };
-    assert_eq!(answered(kept.clone(), TELL_AGAIN), (vec!["confirm"], none.clone()));
-    assert_eq!(answered(Answer::Failed, TELL_AGAIN), (none.clone(), vec!["beat"]));
-    assert_eq!(answered(kept, TELL_AGAIN), (vec!["confirm"], none.clone()));
-    let confirmed = Answer::Confirmed(Confirmed::default());
-    assert_eq!(answered(confirmed, TELL_AGAIN * 3), (none.clone(), none), "it was told");
 }

@@ -149,6 +149,21 @@ impl Speaker {
         }
     }
 
+    /// An error if an ending comes within that time, or the connection ends.
+    pub async fn hears_no_ending_for(&mut self, time: Duration) -> anyhow::Result<()> {
+        let until = Instant::now() + time;
+        loop {
+            match self.arrival(until.saturating_duration_since(Instant::now())).await {
+                Err(_) => return Ok(()),
+                Ok(Arrived::Message(received)) if received.is_ending() => {
+                    bail!("{}: {} came", self.name(), received.message)
+                }
+                Ok(Arrived::Message(_) | Arrived::Other(_)) => {}
+                Ok(Arrived::Ended(closed)) => bail!("{}: it ended {closed}", self.name()),
+            }
+        }
+    }
+
     /// From now on nothing is read from the socket, not even pings; the connection stays.
     pub async fn stop_reading(&self) -> anyhow::Result<()> {
         self.order(Line::Read(false)).await

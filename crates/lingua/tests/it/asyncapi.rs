@@ -155,6 +155,15 @@ async fn nothing_is_described_that_nobody_says() {
     old.close_session("done").await.unwrap();
     old.next_of("session_close_ack").await.unwrap();
 
+    let mut types = Speaker::connect(speaking(&app)).await.unwrap();
+    types.text("good morning", json!({})).await.unwrap();
+    let typed = node.next_of("job_assign").await.unwrap().message;
+    node.ack(&typed).await.unwrap();
+    node.result(&typed, "yes").await.unwrap();
+    types.next_of("translation_result").await.unwrap();
+    types.close_session("done").await.unwrap();
+    types.next_of("session_close_ack").await.unwrap();
+
     let mut client = Speaker::connect(speaking(&app).without("resume")).await.unwrap();
     client.heartbeat().await.unwrap();
     client.next_of("server_heartbeat").await.unwrap();

@@ -35,7 +35,9 @@ fn product() -> Vec<(String, String)> {
         let name = path.strip_prefix(&crates).unwrap().to_string_lossy().replace('\\', "/");
         (name, fs::read_to_string(&path).unwrap())
     });
-    let no_test = |name: &str| !name.contains("/tests/") && !name.ends_with("tests.rs");
+    let no_test = |name: &str| {
+        !name.contains("/tests/") && !name.ends_with("tests.rs") && !name.ends_with("/testing.rs")
+    };
     rust.filter(|(name, _)| name.contains("/src/") && no_test(name))
         .map(|(name, text)| (name, text.split("#[cfg(test)]\nmod ").next().unwrap().to_owned()))
         .collect()

@@ -124,12 +124,12 @@ async fn utterances_by_another_way_end_once_and_in_their_turn() {
     let mut client = speaker_with(opening.init_with(accept)).await;
     client.marked_sentence(mark(0), 300).await.unwrap();
     let first = take(&mut into).await;
-    client.hears_nothing_for(Duration::from_millis(100)).await.unwrap();
+    client.hears_no_ending_for(Duration::from_millis(100)).await.unwrap();
     client.text("good morning", json!({"src_lang": "en"})).await.unwrap();
     client.next_of("finalized").await.unwrap();
     let straight = take(&mut from).await;
     from.result(&straight, "早上好").await.unwrap();
-    client.hears_nothing_for(Duration::from_millis(100)).await.unwrap();
+    client.hears_no_ending_for(Duration::from_millis(100)).await.unwrap();
     into.result(&first, "good evening").await.unwrap();
     let second = take(&mut from).await;
     assert_eq!(second["text"], "good evening");
@@ -142,7 +142,7 @@ async fn utterances_by_another_way_end_once_and_in_their_turn() {
     let ending = client.ending().await.unwrap();
     is_result(&ending, 1);
     assert!(ending.get("via").is_none(), "{ending:?}");
-    client.hears_nothing_for(Duration::from_millis(100)).await.unwrap();
+    client.hears_no_ending_for(Duration::from_millis(100)).await.unwrap();
     part(app, client).await;
 }
 

@@ -13,7 +13,7 @@ use shell::Shell;
 
 /// On every Debian: its essential packages, awk, and mount.
 const BASE: &str = "awk basename bash cat chgrp chmod chown chroot chrt cp cut date dd df dirname du env expr find grep head \
-    hostname id install ln ls mkdir mktemp mount mv nproc od paste perl printf ps readlink realpath rm rmdir sed seq \
+    hostname id install ln ls mkdir mktemp mount mv nproc od paste perl printf prlimit ps readlink realpath rm rmdir sed seq \
     setpriv setsid sh sha256sum sleep sort split stat stty sync tac tail tar taskset tee test timeout touch tr true tty umount \
     uname uniq unshare wc xargs";
 

@@ -31,7 +31,7 @@ use crate::identity::Caller;
 use crate::listener::Peer;
 use crate::wire::http::node::{NodeReport, Registered};
 use crate::wire::http::{DONE, Done};
-use table::{HttpNode, SUPPORTS};
+use table::HttpNode;
 
 /// Messages that wait for one node; a node that lets more pile up is not given any.
 const INBOX: usize = 256;
@@ -74,7 +74,7 @@ pub(crate) async fn register(
             declaration: caller
                 .narrowed(abilities.declaration(engine.settings().default_max_slots)?),
             health,
-            supports: SUPPORTS,
+            supports: report.supports(),
             arrival: caller.arrival(peer.address),
             out,
             reports: running.is_some(),

@@ -98,7 +98,7 @@ pub async fn a_text_is_an_utterance_without_speech(on: On) {
     assert!(typed.get("audio").is_none() && typed.get("audio_format").is_none(), "{typed}");
     // In the order in which they were said, whichever is quicker.
     node.result(&typed, "good morning").await.unwrap();
-    client.hears_nothing_for(Duration::from_millis(100)).await.unwrap();
+    client.hears_no_ending_for(Duration::from_millis(100)).await.unwrap();
     node.result(&spoken, "spoken").await.unwrap();
     is_result(&client.ending().await.unwrap(), 4);
     is_result(&client.ending().await.unwrap(), 1);

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::table::SUPPORTS;
+use crate::wire::http::node::SUPPORTS;
 use crate::wire::node::render;
 
 /// For one POST, from the connection to the status. A node takes a message and works on it later.

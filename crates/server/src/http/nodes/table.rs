@@ -7,26 +7,15 @@ use std::time::Duration;
 use lingua_core::NodeId;
 use lingua_core::outcome::Code;
 use lingua_engine::job::{Refusal, ToNode};
-use lingua_engine::nodes::{Connection, Nodes, Supports};
+use lingua_engine::nodes::{Connection, Nodes};
 use lingua_engine::{Engine, Readiness, tasks};
 use lingua_protocol::node::capability::Abilities;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
+use crate::wire::http::node::SUPPORTS;
 use crate::wire::node::render;
-
-/// What an HTTP node understands: it acks by a call of its own, and it is told what to stop.
-pub(crate) const SUPPORTS: Supports = Supports {
-    ack: true,
-    cancel: true,
-    binary_audio: false,
-    text: false,
-    tokens: false,
-    other: false,
-    result_ack: false,
-    calls: true,
-};
 
 /// Silent for so many heartbeats a node is taken for gone: one more than until it is stale.
 const SILENT_HEARTBEATS: u32 = 4;

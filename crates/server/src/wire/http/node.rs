@@ -9,7 +9,7 @@ use lingua_core::node::Health;
 use lingua_core::outcome::Code;
 use lingua_core::{JobId, NodeId};
 use lingua_engine::job::Refusal;
-use lingua_engine::nodes::{Heartbeat, NodeDetail};
+use lingua_engine::nodes::{Heartbeat, NodeDetail, Supports};
 use lingua_protocol::fields::passing;
 use lingua_protocol::node::capability::{Abilities, MAX_ENTRIES, NmtField, TypeReady, few};
 use lingua_protocol::node::inventory::{InstalledModel, InstalledService, Sent};
@@ -94,6 +94,10 @@ pub(crate) struct NodeReport {
     #[schema(value_type = Option<Vec<RunningJob>>)]
     #[serde(default, deserialize_with = "few")]
     running: Option<Vec<Object<RunningJob>>>,
+    /// `text`: it takes a text in place of speech. Other words are passed over: every node here acks by a
+    /// call and obeys `job_cancel`. Looked at when registering only.
+    #[serde(default, deserialize_with = "few")]
+    supports: Option<Vec<String>>,
     /// The version of its software; only shown.
     version: Option<String>,
     /// Where it runs; only shown.
@@ -156,7 +160,25 @@ pub(crate) struct Registered {
     pub(crate) status: &'static str,
 }
 
+/// What every node of this door understands: it acks by a call of its own, and it is told what to stop.
+pub(crate) const SUPPORTS: Supports = Supports {
+    ack: true,
+    cancel: true,
+    binary_audio: false,
+    text: false,
+    tokens: false,
+    other: false,
+    result_ack: false,
+    calls: true,
+};
+
 impl NodeReport {
+    /// What it understands.
+    pub(crate) fn supports(&self) -> Supports {
+        let text = self.supports.iter().flatten().any(|word| word.eq_ignore_ascii_case("text"));
+        Supports { text, ..SUPPORTS }
+    }
+
     /// Its health by its own word.
     pub(crate) fn health(&self) -> Result<Option<Health>, Refusal> {
         let Some(word) = &self.health else { return Ok(None) };
