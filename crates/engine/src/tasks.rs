@@ -1,12 +1,14 @@
 //! The one way to start a task.
 
 mod host;
+mod turns;
 
 use std::future::Future;
 
 use tokio::task::JoinHandle;
 
 pub use host::Host;
+pub use turns::Turns;
 
 /// Starts a task under a name. A panic inside it is logged with the name and ends nothing else;
 /// whoever awaits the handle learns of it.

@@ -23,7 +23,7 @@ mod world;
 
 pub use options::{Options, Store};
 pub use parts::{Nodes, Speakers, nodes, speakers};
-pub use plan::{Fault, Kind, Plan, Planned};
+pub use plan::{Fault, Kind, Plan, Planned, Way, Wire};
 pub use run::{Figures, Told, run};
 
 /// The first line of files and directories.

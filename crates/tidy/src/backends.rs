@@ -1,8 +1,8 @@
 //! Nobody but the store names a backend, and Redis is optional.
 //!
 //! A backend is a module of the store crate whose name a folder has too (`memory`, `redis`). Everybody else
-//! uses the traits, and opens a store by its URL. Tests may name one, and so may the tools, whose subject a store
-//! can be. The crate `redis` is an optional dependency of the store, and only what puts a program together
+//! uses the traits, and opens a store by its URL. Tests may name one, and so may the tools and the simulation, whose
+//! subject a store can be. The crate `redis` is an optional dependency of the store, and only what puts a program together
 //! switches the feature on.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ pub const CHECK: &str = "backend";
 /// The crate that has the backends.
 const STORE: &str = "lingua-store";
 /// The crates that may name them anywhere.
-const FREE: [&str; 2] = [STORE, "lingua-tools"];
+const FREE: [&str; 3] = [STORE, "lingua-sim", "lingua-tools"];
 /// The backend that is optional: a feature of the store and of these crates.
 const OPTIONAL: &str = "redis";
 /// The crates that put a program together.

@@ -17,7 +17,7 @@ pub const CHECK: &str = "lab";
 /// What is handed out.
 const PRODUCT: [&str; 2] = ["lingua-server", "lingua"];
 /// What is not.
-const LABORATORY: [&str; 2] = ["lingua-lab", "lingua-tools"];
+const LABORATORY: [&str; 3] = ["lingua-lab", "lingua-sim", "lingua-tools"];
 /// The feature of the binary that is off in images.
 const FEATURE: &str = "tools";
 

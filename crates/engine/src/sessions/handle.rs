@@ -140,15 +140,18 @@ impl SessionHandle {
         self.unsaved.swap(false, Ordering::Relaxed)
     }
 
-    /// It has another connection: its epoch, and with it the one before.
+    /// It has another connection, of this epoch.
     pub(super) fn set_epoch(&self, epoch: u64) {
-        let former = self.epoch.swap(epoch, Ordering::Relaxed);
-        if former != epoch {
-            self.former.store(former, Ordering::Relaxed);
-        }
+        self.epoch.store(epoch, Ordering::Relaxed);
     }
 
-    /// The epoch of the connection before the present one; zero if there was none.
+    /// Its client came back with the token of this epoch: of an earlier one it has no honest token any more. It
+    /// may have no newer one either, however often it tries: an answer may not have reached it.
+    pub(super) fn set_former(&self, named: u64) {
+        self.former.store(named, Ordering::Relaxed);
+    }
+
+    /// The epoch of the oldest token that its client may come back with; zero if it never came back.
     pub(super) fn former(&self) -> u64 {
         self.former.load(Ordering::Relaxed)
     }

@@ -141,6 +141,7 @@ impl Sessions {
             Err(error) => return Resumed::Later(connection, error),
         };
         drop(claim);
+        handle.set_former(named);
         match handle.attach(Attach { connection, opening, epoch }).await {
             Ok(()) => Resumed::Yes,
             Err(attach) => not(attach.connection, attach.opening),
@@ -199,7 +200,7 @@ impl Sessions {
             Ok(None) => None,
             Err(error) => return Resumed::Later(connection, error),
         };
-        // Of an earlier life than the last two nobody has an honest token.
+        // Of an earlier connection than the client showed to have had nobody has an honest token.
         let known = known.is_some_and(|left| named >= left.former);
         if !known || !opening.supports.resume {
             return not(connection, opening);
@@ -230,6 +231,7 @@ impl Sessions {
             return not(connection, opening);
         };
         registration.handle.set_epoch(left.state.epoch);
+        registration.handle.set_former(named);
         let seed = self.shared.secret.turn_seed(&key);
         let restored = Session::restore(settings.clone(), left.state, claimed, seed, self.now());
         let Ok((machine, effects)) = restored else { return not(connection, opening) };
@@ -242,8 +244,8 @@ impl Sessions {
 
     /// What a client comes back with: the session's name, the epoch of the line that it was given
     /// on, and a mark that only we can make and that is good for the client's own subject alone. Every
-    /// line has another; those of the last line and of the one before are good, since the client may
-    /// not have heard of the last.
+    /// line has another; that which the client came back with last and all later ones are good, since the client
+    /// may not have heard of those.
     pub(crate) fn token(&self, handle: &SessionHandle) -> String {
         let (session, epoch) = (handle.key.session(), handle.epoch());
         let (secret, bare) = (&self.shared.secret, resume(&handle.key, epoch));

@@ -12,13 +12,19 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use tokio::task::{AbortHandle, JoinHandle};
 
+use super::turns::Turns;
+
 thread_local! {
     static CURRENT: RefCell<Option<Host>> = const { RefCell::new(None) };
 }
 
 /// The tasks of one simulated process. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Host(Arc<Mutex<State>>);
+pub struct Host {
+    state: Arc<Mutex<State>>,
+    /// Its tasks run one at a time with those of other hosts.
+    turns: Option<Turns>,
+}
 
 #[derive(Default)]
 struct State {
@@ -39,6 +45,11 @@ enum Condition {
 }
 
 impl Host {
+    /// A host whose tasks take turns with those of all hosts that do.
+    pub fn taking_turns(turns: &Turns) -> Self {
+        Host { turns: Some(turns.clone()), ..Host::default() }
+    }
+
     /// Whose task runs now.
     fn current() -> Option<Host> {
         // A thread that ends has none.
@@ -59,13 +70,13 @@ impl Host {
     /// Lets a stopped host go on.
     pub fn go_on(&self) {
         self.go(Condition::Stopped, Condition::Running);
-        let parked = std::mem::take(&mut self.0.lock().parked);
+        let parked = std::mem::take(&mut self.state.lock().parked);
         parked.into_iter().for_each(Waker::wake);
     }
 
     /// Ends all tasks of the host where they stand. None starts any more.
     pub fn kill(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.condition = Condition::Dead;
         let tasks = std::mem::take(&mut state.tasks);
         state.parked.clear();
@@ -75,11 +86,11 @@ impl Host {
 
     /// Whether its tasks run.
     pub fn is_running(&self) -> bool {
-        self.0.lock().condition == Condition::Running
+        self.state.lock().condition == Condition::Running
     }
 
     fn go(&self, from: Condition, to: Condition) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.condition == from {
             state.condition = to;
         }
@@ -87,7 +98,7 @@ impl Host {
 
     /// Whether a task may run now. Of a host that is stopped it is woken later, of a dead one never.
     fn may_run(&self, context: &Context<'_>) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.condition == Condition::Stopped {
             state.parked.push(context.waker().clone());
         }
@@ -95,7 +106,7 @@ impl Host {
     }
 
     fn note(&self, task: AbortHandle) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.condition == Condition::Dead {
             return task.abort();
         }
@@ -119,6 +130,8 @@ impl Drop for Entered {
 /// The work of a task of a host. It ends within the host, too.
 struct Hosted<F> {
     host: Host,
+    /// Its number among those that take turns.
+    number: u64,
     work: Option<Pin<Box<F>>>,
 }
 
@@ -126,16 +139,27 @@ impl<F> Drop for Hosted<F> {
     fn drop(&mut self) {
         let work = self.work.take();
         self.host.enter(|| drop(work));
+        if let Some(turns) = &self.host.turns {
+            turns.leave(self.number);
+        }
     }
 }
 
 impl<F: Future> Hosted<F> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {
         let Some(work) = self.work.as_mut() else { return Poll::Pending };
-        match self.host.may_run(context) {
-            true => self.host.enter(|| work.as_mut().poll(context)),
-            false => Poll::Pending,
+        let (host, number) = (&self.host, self.number);
+        if host.turns.as_ref().is_some_and(|turns| !turns.is_turn_of(number, context)) {
+            return Poll::Pending;
         }
+        let polled = match host.may_run(context) {
+            true => host.enter(|| work.as_mut().poll(context)),
+            false => Poll::Pending,
+        };
+        if let Some(turns) = &host.turns {
+            turns.end_turn(number);
+        }
+        polled
     }
 }
 
@@ -145,7 +169,8 @@ where
     F::Output: Send + 'static,
 {
     let Some(host) = Host::current() else { return tokio::spawn(work) };
-    let mut hosted = Hosted { host: host.clone(), work: Some(Box::pin(work)) };
+    let number = host.turns.as_ref().map_or(0, Turns::enrol);
+    let mut hosted = Hosted { host: host.clone(), number, work: Some(Box::pin(work)) };
     let task = tokio::spawn(async move { poll_fn(|context| hosted.poll(context)).await });
     host.note(task.abort_handle());
     task

@@ -100,7 +100,7 @@ pub(super) fn event_of(message: &Value) -> Option<Event> {
 
 impl Event {
     /// Its word and fields in a journal.
-    pub(crate) fn to_line(&self) -> (&'static str, Value) {
+    pub fn to_line(&self) -> (&'static str, Value) {
         match self {
             Event::Opened { session_id, recovered } => {
                 ("opened", json!({ "session": session_id, "recovered": recovered }))

@@ -93,6 +93,33 @@ async fn a_client_that_comes_back_while_the_store_is_away_keeps_its_token() {
     assert!(b.metrics().render().contains("lingua_sessions_opened_total{outcome=\"resumed\"} 1"));
 }
 
+/// An instance that stood still serves the attempts that its client gave up meanwhile, and then the one that it waits for.
+#[tokio::test(start_paused = true)]
+async fn attempts_that_were_given_up_do_not_spend_the_token() {
+    let world = World::new();
+    let (a, _) = world.instance("a", Settings::stable()).await;
+    let (b, _) = world.instance("b", Settings::stable()).await;
+    let mut client = try_open(&a, resumable()).await.unwrap();
+    let token = token_of(&a);
+    for engine in [&b, &b, &b, &a, &a, &a, &b] {
+        drop(client);
+        sleep(Duration::from_millis(100)).await;
+        client = try_open(engine, with(token.clone())).await.unwrap();
+    }
+    let resumed = |engine: &Engine, often: u64| {
+        let line = format!("lingua_sessions_opened_total{{outcome=\"resumed\"}} {often}");
+        assert!(engine.metrics().render().contains(&line));
+    };
+    resumed(&a, 3);
+    resumed(&b, 4);
+    // Once it shows that it has a newer token, the old one is worth nothing.
+    drop(client);
+    let newer = token_of(&b);
+    drop(try_open(&b, with(newer)).await.unwrap());
+    drop(try_open(&b, with(token)).await.unwrap());
+    resumed(&b, 5);
+}
+
 /// The claim was carried out and its answer did not come: the session stays, and comes back.
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_answer_is_lost_is_nobody_elses() {

@@ -30,11 +30,14 @@ impl Fencing {
     }
 
     /// What is wrong with this result.
-    pub fn wrong_with(&self, echo: &Echo) -> Option<String> {
+    pub fn wrong_with(&self, echo: &Echo, hedges: bool) -> Option<String> {
         let mark = echo.mark.as_ref().map(Mark::to_string).unwrap_or_default();
         let Some((job, attempt, at_us)) = self.answered.get(&(mark, echo.assigned_us?)) else {
             return Some("is of no job that a node answered".to_owned());
         };
+        if hedges {
+            return None;
+        }
         let newer = self
             .received
             .get(job)?

@@ -19,7 +19,8 @@ pub(super) fn check(
 ) -> Life {
     let mut life = Life::default();
     let mut running: BTreeSet<(&str, u64)> = BTreeSet::new();
-    let mut used_in_the_end = false;
+    let mut used_in_the_end = story.few_jobs;
+    let mut slots = story.slots;
     for line in lines {
         let at = at_us(line);
         let job = line["job"].as_str().unwrap_or_default();
@@ -28,6 +29,7 @@ pub(super) fn check(
             // Another process: what the one before had is gone with it.
             "begun" => {
                 running.clear();
+                slots = line["slots"].as_u64().map_or(slots, |slots| slots as usize);
                 life.gone(at);
             }
             "connected" => life.connected(at, story.scheduler_of(&line["via"])),
@@ -40,8 +42,8 @@ pub(super) fn check(
             }
             "acked" | "ack_dropped" => {
                 running.insert(key);
-                if running.len() > story.slots {
-                    let (count, slots) = (running.len(), story.slots);
+                if running.len() > slots {
+                    let count = running.len();
                     let text = format!(
                         "{name} worked on {count} jobs at {:.3} s and takes {slots}",
                         story.second(at)

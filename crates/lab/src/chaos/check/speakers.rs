@@ -9,8 +9,8 @@ use super::fencing::Fencing;
 use super::recovery::Life;
 use super::story::Story;
 use super::verdict::{Promise, Verdict};
+use crate::chaos::DEADLINE_SLACK;
 use crate::chaos::plan::Kind as FaultKind;
-use crate::chaos::{DEADLINE, DEADLINE_SLACK};
 use crate::speaker::check::{Answered, Checker};
 use crate::speaker::{Event, Kind};
 use crate::speech::Mark;
@@ -40,6 +40,10 @@ struct Speaker<'a> {
     missed: Vec<(Mark, u64)>,
     /// Sentences that went down with a session whose end is explained by lost data.
     excused: u64,
+    /// It cannot come back: its session ends with its connection.
+    cannot_resume: bool,
+    /// When its last connection was lost.
+    lost_us: u64,
     finished: bool,
 }
 
@@ -64,6 +68,8 @@ pub(super) fn check(
         understood: BTreeSet::new(),
         missed: Vec::new(),
         excused: 0,
+        cannot_resume: false,
+        lost_us: 0,
         finished: false,
     };
     for line in lines {
@@ -77,9 +83,13 @@ impl Speaker<'_> {
         let at = at_us(line);
         match line["event"].as_str().unwrap_or_default() {
             "connected" => self.connected(line, at),
-            "lost" | "left" | "silent" => self.life.gone(at),
+            "lost" | "left" | "silent" => {
+                self.life.gone(at);
+                self.lost_us = at;
+            }
             "old_connection" => self.old_connection(line, at),
             "finished" => self.finished = true,
+            "cannot_resume" => self.cannot_resume = true,
             _ => {
                 if let Some(event) = Event::read_line(line) {
                     self.event(&event, at);
@@ -109,7 +119,7 @@ impl Speaker<'_> {
             }
             Event::Result { echo: Some(echo), .. } => {
                 self.understood.extend(echo.mark);
-                if let Some(wrong) = self.fencing.wrong_with(echo) {
+                if let Some(wrong) = self.fencing.wrong_with(echo, self.story.hedges) {
                     let mark = echo.mark.map(|mark| mark.to_string()).unwrap_or_default();
                     self.violated(Promise::Fencing, at, &format!("a result ({mark}) {wrong}"));
                 }
@@ -136,7 +146,9 @@ impl Speaker<'_> {
         if open == 0 {
             return;
         }
-        if lost_data {
+        let window = self.story.resume_window.map(|window| window.as_micros() as u64);
+        let away_too_long = window.is_some_and(|window| at > self.lost_us + window);
+        if lost_data || self.cannot_resume || away_too_long {
             self.excused += open;
             return;
         }
@@ -159,7 +171,7 @@ impl Speaker<'_> {
             .filter(|span| slow(span.fault.kind()))
             .map(|span| span.end_us.min(answered_us).saturating_sub(span.begin_us.max(from_us)))
             .sum();
-        let allowed_us = (DEADLINE + DEADLINE_SLACK).as_micros() as u64 + stood_still_us;
+        let allowed_us = (self.story.deadline + DEADLINE_SLACK).as_micros() as u64 + stood_still_us;
         let took_us = answered_us.saturating_sub(from_us);
         self.verdict.longest_us = self.verdict.longest_us.max(answered_us.saturating_sub(said_us));
         if took_us > allowed_us {
@@ -212,6 +224,10 @@ impl Speaker<'_> {
         for (kind, count) in &report.counts {
             // Judged where the session began anew.
             if *kind == Kind::Abandoned {
+                continue;
+            }
+            // What it said so far becomes a sentence when its instance goes away.
+            if *kind == Kind::Split && self.cannot_resume {
                 continue;
             }
             let promise = match kind {

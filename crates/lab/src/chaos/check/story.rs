@@ -1,22 +1,29 @@
 //! What the run itself wrote down: which fault happened when, and how schedulers ended.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::time::Duration;
 
-use anyhow::Context;
 use serde_json::Value;
 
-use super::{at_us, read};
+use super::at_us;
+use crate::chaos::DEADLINE;
 use crate::chaos::plan::{Fault, Planned};
-use crate::chaos::{MANIFEST, STORY};
 
 #[derive(Debug, Default)]
 pub(super) struct Story {
     pub store: String,
     pub seed: u64,
-    pub nodes: usize,
-    pub speakers: usize,
     pub slots: usize,
+    /// From the end of a sentence to its ending.
+    pub deadline: Duration,
+    /// A client that is away for longer has no session any more; without it every one has.
+    pub resume_window: Option<Duration>,
+    /// Nodes fail, refuse and are slow by themselves: a sentence may have no result.
+    pub nodes_fail: bool,
+    /// A second copy of a job may run beside the first, and either may answer.
+    pub hedges: bool,
+    /// There are fewer jobs in the end than would show that every node gets some.
+    pub few_jobs: bool,
     /// The scheduler behind each port.
     ways: BTreeMap<String, usize>,
     pub spans: Vec<Span>,
@@ -49,20 +56,17 @@ pub(super) struct Drain {
 }
 
 impl Story {
-    pub fn read(dir: &Path) -> anyhow::Result<Self> {
-        let manifest = std::fs::read(dir.join(MANIFEST))
-            .with_context(|| format!("{} is not the directory of a run", dir.display()))?;
-        Self::of(&serde_json::from_slice(&manifest)?, &read(&dir.join(STORY))?)
-    }
-
     pub fn of(manifest: &Value, lines: &[Value]) -> anyhow::Result<Self> {
         let number = |name: &str| manifest[name].as_u64().unwrap_or(0) as usize;
         let mut story = Self {
             store: manifest["store"].as_str().unwrap_or_default().to_owned(),
             seed: manifest["seed"].as_u64().unwrap_or(0),
-            nodes: number("nodes"),
-            speakers: number("speakers"),
             slots: number("slots"),
+            deadline: manifest["deadline_ms"].as_u64().map_or(DEADLINE, Duration::from_millis),
+            resume_window: manifest["resume_window_ms"].as_u64().map(Duration::from_millis),
+            nodes_fail: manifest["nodes_fail"] == true,
+            hedges: manifest["hedges"] == true,
+            few_jobs: manifest["few_jobs"] == true,
             ways: serde_json::from_value(manifest["ways"].clone()).unwrap_or_default(),
             ..Self::default()
         };

@@ -90,7 +90,8 @@ impl Promise {
         }
     }
 
-    const ALL: [Self; 10] = [
+    /// All of them.
+    pub const ALL: [Self; 10] = [
         Promise::Capacity,
         Promise::Whole,
         Promise::OneEnding,
@@ -127,6 +128,11 @@ impl Verdict {
     /// How often a promise was broken.
     pub fn count(&self, promise: Promise) -> u64 {
         self.counts.get(&promise).copied().unwrap_or(0)
+    }
+
+    /// The first sentences about how it was broken.
+    pub fn texts(&self, promise: Promise) -> &[String] {
+        self.texts.get(&promise).map_or(&[], Vec::as_slice)
     }
 
     /// How often any was.
@@ -175,7 +181,7 @@ impl fmt::Display for Verdict {
                 0 => writeln!(f, "  kept    {word}")?,
                 count => writeln!(f, "  BROKEN  {word}: {count} times")?,
             }
-            for text in self.texts.get(&promise).into_iter().flatten() {
+            for text in self.texts(promise) {
                 writeln!(f, "            {text}")?;
             }
         }

@@ -1,0 +1,4 @@
+//! The world as a whole.
+
+mod same;
+mod seeds;
