@@ -14,7 +14,7 @@
 //!   twice creating once.
 //! - [`outcome`]: the stable codes and words that callers see.
 //! - [`budget`]: the one deadline of a job and the retries a fleet may afford. [`profile`]: by which figures.
-//! - [`hash`]: hashers of maps, whose order a simulation can fix.
+//! - [`hash`]: hashers of maps, whose order a simulation can fix. [`planted`]: old flaws that tests switch on.
 //! - [`session`]: the machine of one conversation, `on_event(now, Event) -> Effects`.
 
 pub mod ids;
@@ -36,6 +36,7 @@ pub mod outcome;
 pub mod budget;
 pub mod profile;
 pub mod session;
+pub mod planted;
 
 pub use ids::{
     InstanceId, JobId, ModelId, NodeId, Region, RequestId, SessionId, SessionKey, TenantId, TurnId,

@@ -46,6 +46,7 @@ pub use settings::{Settings, SettingsError};
 pub use speech::{CutReason, SpeechLog};
 pub use utterance::Utterance;
 
+use crate::planted::{self, Flaw};
 use crate::time::Moment;
 use intake::{Chunk, Whole};
 use results::Window;
@@ -218,6 +219,9 @@ impl<R: Clone> Session<R> {
             Event::WholeUtterance { client_index, routes, audio, duration, manual_cut } => {
                 self.on_whole(Whole { client_index, routes, audio, duration, manual_cut }, out);
             }
+            Event::Finalize if planted::on(Flaw::FinaliseDropped) && self.window.is_waiting() => {
+                self.speech = SpeechLog::default();
+            }
             Event::Finalize => {
                 let index = self.cut(CutReason::Manual, out);
                 out.push(Effect::Finalized { index });
@@ -240,6 +244,11 @@ impl<R: Clone> Session<R> {
                 }
             }
             Event::Ended { key, attempt, ending } => self.window.end(key, attempt, ending, out)?,
+            Event::TimerFired { timer: Timer::Pause, .. }
+                if planted::on(Flaw::StalePauseTimerCuts) =>
+            {
+                self.cut(CutReason::Pause, out);
+            }
             Event::TimerFired { timer, generation } => {
                 out.extend(self.timers.fired_early(timer, generation));
             }
@@ -281,7 +290,8 @@ impl<R: Clone> Session<R> {
         if self.phase == Phase::Closed {
             return Err(Ignored::Closed);
         }
-        if epoch != self.epoch || !self.connected {
+        let older = planted::on(Flaw::OlderDisconnectHeard) && epoch < self.epoch;
+        if (epoch != self.epoch && !older) || !self.connected {
             return Err(Ignored::StaleEpoch);
         }
         self.detach(out);

@@ -15,6 +15,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::ids::{BASE32, IdError, JobId};
+use crate::planted::{self, Flaw};
 use crate::time::Moment;
 
 /// How long a spent or lapsed token is remembered, counted from a moment that may lie up to 15 s
@@ -201,7 +202,8 @@ fn find(leases: &[Lease], token: &LeaseToken) -> Option<usize> {
 }
 
 fn live(leases: &[Lease], now: Moment) -> u32 {
-    leases.iter().filter(|lease| lease.until > now).count() as u32
+    let live = |lease: &&Lease| lease.until > now || planted::on(Flaw::LeaseNeverLapses);
+    leases.iter().filter(live).count() as u32
 }
 
 /// What a token has, as it is written down.
@@ -236,6 +238,7 @@ impl Leases {
             .into_iter()
             .find_map(|set| find(set, &token).map(|i| set[i].until));
         match known {
+            _ if planted::on(Flaw::RepeatTakesSecondSlot) => {}
             Some(until) if until > now => return Grant::Already(until),
             Some(_) => return Grant::Spent,
             None if self.spent.contains(&token.nonce) => return Grant::Spent,
@@ -267,7 +270,8 @@ impl Leases {
         let live = held.is_some_and(|lease| lease.until > now);
         if !live {
             let remembered = held.is_some() || (recovering && !self.spent.contains(&token.nonce));
-            if !remembered || self.usage(now).used() >= max {
+            let full = self.usage(now).used() >= max && !planted::on(Flaw::LateAckTakesSlot);
+            if !remembered || full {
                 return Commit::Lost;
             }
         }
@@ -296,7 +300,8 @@ impl Leases {
     pub fn release(&mut self, now: Moment, token: LeaseToken) -> bool {
         let mut freed = false;
         for set in [&mut self.reserved, &mut self.running] {
-            if let Some(i) = find(set, &token) {
+            let any = (planted::on(Flaw::ReleaseFreesAnother) && !set.is_empty()).then_some(0);
+            if let Some(i) = find(set, &token).or(any) {
                 freed |= set.swap_remove(i).until > now;
             }
         }
@@ -318,6 +323,8 @@ impl Leases {
         recovering: bool,
     ) -> Confirmed {
         let mut confirmed = Confirmed::default();
+        let recovering = recovering || planted::on(Flaw::UnknownJobsGetSlots);
+        let grace = if planted::on(Flaw::ReportDropsNewer) { Duration::ZERO } else { grace };
         // First what is gone, so that its slots are free for lapsed leases that the node names.
         let recent = now + lease.saturating_sub(grace);
         let gone = |lease: &Lease| {
@@ -339,6 +346,9 @@ impl Leases {
     }
 
     fn mark_spent(&mut self, now: Moment, token: LeaseToken) {
+        if planted::on(Flaw::SpentTokenForgotten) {
+            return;
+        }
         if self.spent.insert(token.nonce) {
             self.spent_order.push_back((now, token.nonce));
         }

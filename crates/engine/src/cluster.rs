@@ -37,7 +37,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use lingua_core::JobId;
 use lingua_core::hash::{HashMap, HashSet};
+use lingua_core::planted::{self, Flaw};
 use lingua_protocol::peer::{BodyRef, Goal};
+use lingua_store::nodes::NODE_SHARDS;
 use lingua_store::presence::{Announce, Peer};
 use lingua_store::{Backend, Instance};
 use parking_lot::Mutex;
@@ -274,6 +276,11 @@ impl Cluster {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tick.tick().await;
+            if planted::on(Flaw::PresenceWaitsForFleet) {
+                for shard in 0..NODE_SHARDS {
+                    let _ = self.shared.store.feed.shard(shard).await;
+                }
+            }
             match self.announce(&address).await {
                 Ok(()) => {}
                 Err(JoinError::Taken { address }) => tracing::error!(
@@ -379,4 +386,4 @@ impl Cluster {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -41,7 +41,7 @@ use crate::trace::{Span, Tracer};
 /// One scheduler process. Cheap to clone; the last clone ends its clockwork.
 #[derive(Clone)]
 pub struct Engine {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     /// The nodes of this instance.
     pub nodes: Arc<Nodes>,
     /// The jobs of this instance.

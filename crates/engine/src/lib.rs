@@ -43,6 +43,8 @@ mod retention;
 mod shared;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod planted_flaws;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -11,6 +11,6 @@ pub(crate) mod freed;
 pub(crate) mod outbox;
 pub(crate) mod question;
 pub(crate) mod seal;
-mod sender;
+pub(crate) mod sender;
 
 pub use question::Asker;

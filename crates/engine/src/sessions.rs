@@ -331,4 +331,4 @@ impl Sessions {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,6 +10,7 @@ use super::machine::{Hedge, Machine, Watch, deadline_passed};
 use super::outcome::Ended;
 use super::search::Search;
 use super::{JobState, JobStep};
+use crate::planted::{self, Flaw};
 use crate::time::Moment;
 
 impl Machine {
@@ -38,6 +39,10 @@ impl Machine {
             } else if self.hedge_at().is_some_and(|at| at <= self.now) {
                 self.hedge = Hedge::Used;
                 self.search = Some(Search::hedge());
+                if planted::on(Flaw::HedgeWithoutBudget) {
+                    self.begin_search(out);
+                    continue;
+                }
                 out.push(Effect::AskRetryBudget);
             } else if let Some(at) = self
                 .attempts

@@ -9,6 +9,7 @@ use super::outcome::{Ended, Refusal, is_code, is_fault};
 use super::search::{Search, SearchKind, SearchStep};
 use super::{JobState, JobStep, MAX_REJECTED};
 use crate::outcome::{Code, Retry};
+use crate::planted::{self, Flaw};
 
 /// How an attempt ends without an answer.
 pub(super) struct Failure {
@@ -114,7 +115,8 @@ impl Machine {
             blame,
             wasted: self.now.since(attempt.sent_at),
         });
-        if slot != SlotFate::Rest && !self.excluded.contains(&attempt.node) {
+        let again = slot == SlotFate::Rest || planted::on(Flaw::FailedNodeChosenAgain);
+        if !again && !self.excluded.contains(&attempt.node) {
             self.excluded.push(attempt.node.clone());
         }
         match slot {
@@ -154,7 +156,7 @@ impl Machine {
         let stopping = |at: &usize| self.attempts[*at].state == AttemptState::Stopping;
         let Some(at) = self.position(number).filter(stopping) else { return };
         self.attempts.remove(at);
-        out.push(match obeys {
+        out.push(match obeys || planted::on(Flaw::AbandonedSlotReleased) {
             true => Effect::Release { attempt: number, pace: Pace::Now },
             false => Effect::Abandon { attempt: number },
         });
@@ -196,6 +198,9 @@ impl Machine {
     }
 
     pub(super) fn retry(&mut self, out: &mut Effects) {
+        if planted::on(Flaw::DeadlineOfEachTry) {
+            self.request.deadline = self.request.deadline + Duration::from_secs(30);
+        }
         if !self.is_backing_off() {
             self.show_retry(out);
         }
@@ -264,6 +269,9 @@ impl Machine {
                 AttemptState::Sending => self.stop(at, "given_up", out),
                 _ => {}
             }
+        }
+        if planted::on(Flaw::AskedSlotKept) {
+            self.attempts.retain(|attempt| attempt.state != AttemptState::Discarded);
         }
         self.attempts.retain(|attempt| {
             let granted = attempt.state == AttemptState::Recording;

@@ -8,6 +8,7 @@ use super::failing::Failure;
 use super::machine::{Machine, Phase};
 use super::outcome::{Ended, NodeResult, Reject};
 use super::{JobState, JobStep};
+use crate::planted::{self, Flaw};
 
 impl Machine {
     pub(super) fn on_message(&mut self, message: JobEvent, out: &mut Effects) {
@@ -31,7 +32,12 @@ impl Machine {
             | JobEvent::TurnClosed { attempt } => *attempt,
         };
         let told = |attempt: &Attempt| attempt.is_live() && attempt.state != AttemptState::Sending;
-        match self.position(number).filter(|at| self.is_open() && told(&self.attempts[*at])) {
+        let mut at = self.position(number);
+        if planted::on(Flaw::AttemptNotFenced) {
+            at = at.or_else(|| self.attempts.iter().position(told));
+        }
+        let open = self.is_open() || planted::on(Flaw::SecondAnswerTaken);
+        match at.filter(|at| open && told(&self.attempts[*at])) {
             Some(at) => self.on_word(at, message, out),
             None => out.push(Effect::Ignored),
         }
@@ -70,6 +76,9 @@ impl Machine {
             JobEvent::Dropped { .. } => self.fail(at, Failure::dropped(), out),
             JobEvent::TurnClosed { .. } => self.answer(at, no_text(), out),
             JobEvent::Reject { reason, .. } => self.rejected(at, *reason, out),
+            JobEvent::Result { .. }
+                if planted::on(Flaw::AnswerBeforeAckIgnored)
+                    && !self.attempts[at].is_accepted() => {}
             JobEvent::Result { result, .. } => match *result {
                 NodeResult::Success(body) => self.answer(at, Ended::Done(body), out),
                 NodeResult::Empty { body, reason } => {

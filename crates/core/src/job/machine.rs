@@ -13,6 +13,7 @@ use super::{JobState, JobStep, Policy, Request};
 use crate::budget::step_timeout;
 use crate::ids::NodeId;
 use crate::outcome::Code;
+use crate::planted::{self, Flaw};
 use crate::time::Moment;
 
 /// A job without a session that is open for so long is watched by all instances: one that ends sooner
@@ -299,7 +300,9 @@ impl Machine {
             NotSent::Full => Pace::AfterRest,
             NotSent::Unreachable => Pace::Now,
         };
-        out.push(Effect::Release { attempt: number, pace });
+        if !planted::on(Flaw::UnsentSlotKept) {
+            out.push(Effect::Release { attempt: number, pace });
+        }
         self.refused(source, out);
     }
 

@@ -11,6 +11,7 @@ use crate::fleet::select::{Passed, Source, Verdict};
 use crate::fleet::{Fallbacks, Way};
 use crate::ids::NodeId;
 use crate::outcome::Code;
+use crate::planted::{self, Flaw};
 use crate::time::Moment;
 
 /// Nodes that look full and are asked all the same before the job waits: the store may know of a slot
@@ -164,7 +165,8 @@ impl Machine {
         if self.now >= self.request.deadline {
             return self.end(Ended::Failed(deadline_passed()), out);
         }
-        let number = self.number + 1;
+        let reused = planted::on(Flaw::AttemptNumberReused) && self.number > 0;
+        let number = self.number + u32::from(!reused);
         let with_record = self.record == Record::Missing;
         if with_record {
             self.record = Record::Asked;

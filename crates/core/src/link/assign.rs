@@ -7,6 +7,7 @@ use super::breaker::Fault;
 use super::event::{Effect, Effects, Kinds, News, NotAssigned, ToNode};
 use super::machine::{GRACE_FOR_LATE_RESULTS, INHIBITION, Machine, tell};
 use crate::ids::JobId;
+use crate::planted::{self, Flaw};
 use crate::slots::LeaseToken;
 
 impl<K: Kinds> Machine<K> {
@@ -19,7 +20,8 @@ impl<K: Kinds> Machine<K> {
         if !self.is_connected() {
             return out.push(Effect::NotAssigned(NotAssigned::NotConnected));
         }
-        if self.attempts.by_token(new.token).is_some() {
+        let twice = planted::on(Flaw::EnvelopeActedOnTwice);
+        if self.attempts.by_token(new.token).is_some() && !twice {
             // Said twice: the node has it.
             return;
         }
@@ -33,7 +35,10 @@ impl<K: Kinds> Machine<K> {
     /// Whether the node can have one attempt more than it has. The store counts leases, and those
     /// lapse when a busy machine is late to renew them; the node works on.
     fn has_room_for(&self, job: &JobId) -> bool {
-        let open = self.open_slots() as usize;
+        let open = match planted::on(Flaw::RoomNotChecked) {
+            true => usize::MAX,
+            false => self.open_slots() as usize,
+        };
         self.attempts.len() < open || self.attempts.slots_taken(self.now, Some(job)) < open
     }
 
@@ -71,6 +76,9 @@ impl<K: Kinds> Machine<K> {
         let token = self.attempts.get(&job, attempt).map(|held| held.token);
         let lease = self.running_lease();
         self.attempts.abandon(&job, attempt, slot, lease);
+        if let Some(token) = token.filter(|_| planted::on(Flaw::GivenUpNotStopped)) {
+            return self.release(token, out);
+        }
         if let Some(supports) = self.supports() {
             // The slot of a node that obeys is free once the cancel is on its connection: whoever
             // gets it next is behind that.
@@ -107,6 +115,9 @@ impl<K: Kinds> Machine<K> {
 
     /// Gives the slot of an abandoned attempt back.
     pub(super) fn release(&mut self, token: LeaseToken, out: &mut Effects<K>) {
+        if planted::on(Flaw::SlotReleasedTwice) && self.attempts.by_token(token).is_some() {
+            return out.push(Effect::Release { token, slot: None });
+        }
         if let Some(held) = self.attempts.remove_token(token) {
             out.push(Effect::Release { token, slot: held.slot });
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::event::{Kinds, TokenClaim};
 use super::reconcile::Counted;
 use crate::ids::JobId;
+use crate::planted::{self, Flaw};
 use crate::slots::LeaseToken;
 use crate::time::Moment;
 
@@ -92,12 +93,14 @@ impl<K: Kinds> Attempt<K> {
     }
 
     pub(super) fn is_meant(&self, attempt: Option<u32>, token: TokenClaim) -> bool {
-        attempt.is_none_or(|attempt| attempt == self.token.attempt)
-            && match token {
-                TokenClaim::Absent => true,
-                TokenClaim::Nonce(nonce) => nonce == self.token.nonce,
-                TokenClaim::Invalid => false,
-            }
+        let unfenced = planted::on(Flaw::WordNotFenced);
+        unfenced
+            || attempt.is_none_or(|attempt| attempt == self.token.attempt)
+                && match token {
+                    TokenClaim::Absent => true,
+                    TokenClaim::Nonce(nonce) => nonce == self.token.nonce,
+                    TokenClaim::Invalid => false,
+                }
     }
 
     /// Whether it counts against the node's slots.
@@ -114,7 +117,7 @@ impl<K: Kinds> Attempt<K> {
     pub(super) fn is_newer_than(&self, reported_at: Moment, epoch: u64) -> bool {
         let later =
             self.sent_at >= reported_at || self.heard_at.is_some_and(|heard| heard >= reported_at);
-        later && self.sent_over == Some(epoch)
+        later && self.sent_over == Some(epoch) && !planted::on(Flaw::OlderReportObeyed)
     }
 
     /// How it stands to a count of running jobs of that moment over the connection of this epoch.
@@ -259,6 +262,7 @@ impl<K: Kinds> Attempts<K> {
     pub fn reported(&mut self, epoch: u64, tokens: &[LeaseToken], until: Moment) {
         for held in self.by_job.values_mut().filter(|held| held.sent_over != Some(epoch)) {
             let reported = tokens.contains(&held.token);
+            let until = if planted::on(Flaw::LastWordsNotAwaited) { Moment::ZERO } else { until };
             held.phase = match held.phase {
                 Phase::Working if !reported => Phase::Missing { until },
                 Phase::Missing { .. } if reported => Phase::Working,

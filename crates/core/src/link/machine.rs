@@ -20,6 +20,7 @@ use super::word::Unclaimed;
 use crate::budget::Timing;
 use crate::ids::ModelId;
 use crate::node::{Health, NodeProfile, Order};
+use crate::planted::{self, Flaw};
 use crate::rate::{Gcra, Rate};
 use crate::time::Moment;
 
@@ -211,6 +212,9 @@ impl<K: Kinds> Machine<K> {
             self.attempts.renumber(self.epoch, new.epoch);
         }
         let was_known = self.epoch > 0;
+        if planted::on(Flaw::RegistrationForgetsAttempts) {
+            self.attempts.take();
+        }
         self.sync.tell_now();
         if !was_known || new.moved {
             self.recall(new.reputation);
@@ -228,6 +232,7 @@ impl<K: Kinds> Machine<K> {
         self.inhibited_until = None;
         // What it runs is heard with its first heartbeat, unless it says so at once.
         let silent = new.moved && new.supports.any() && new.running.is_none();
+        let silent = silent && !planted::on(Flaw::NewcomerNotReconciled);
         self.reporting = Reporting {
             lists_running: new.lists_running,
             unreconciled_until: silent.then(|| self.now + new.heartbeat * 2),

@@ -9,6 +9,7 @@ use super::event::{Answer, Call, Effect, Effects, Kinds, Report, ToNode};
 use super::machine::{GRACE_FOR_LATE_RESULTS, Machine};
 use super::reconcile::{Counted, Reconciled, Running, by_count};
 use crate::ids::JobId;
+use crate::planted::{self, Flaw};
 use crate::rate::Gcra;
 use crate::slots::{Confirmed, LeaseToken};
 use crate::time::Moment;
@@ -99,6 +100,7 @@ impl RecordSync {
 impl<K: Kinds> Machine<K> {
     /// Takes so many lookups of unknown jobs from the node's rate, or none.
     pub(super) fn take_lookups(&mut self, jobs: usize) -> Result<(), Duration> {
+        let jobs = if planted::on(Flaw::LookupsUnlimited) { 0 } else { jobs };
         let cost = u32::try_from(jobs).unwrap_or(u32::MAX);
         self.sync.lookups.take(self.policy.lookups, cost, self.now)
     }

@@ -14,6 +14,7 @@ use super::trust::{Arrival, Trust};
 use crate::eligibility::Standing;
 use crate::ids::JobId;
 use crate::node::{Health, NodeProfile, Order};
+use crate::planted::{self, Flaw};
 use crate::time::{Moment, millis};
 
 impl<K: Kinds> Machine<K> {
@@ -37,7 +38,8 @@ impl<K: Kinds> Machine<K> {
 
     /// The same, if the connection of this epoch is the present one.
     pub fn supports_of(&self, epoch: u64) -> Option<Supports> {
-        self.supports().filter(|_| epoch == self.epoch)
+        let older = planted::on(Flaw::OlderConnectionHeard);
+        self.supports().filter(|_| epoch == self.epoch || older)
     }
 
     /// What the node can do, with its version.

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::planted::{self, Flaw};
+
 /// What an owner knows when a node registers of which the store may have no record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acquaintance {
@@ -24,6 +26,7 @@ impl Acquaintance {
     /// one believes only the node's own word.
     pub fn vouches(&self) -> bool {
         match self.runs {
+            _ if planted::on(Flaw::TrustedBecauseUnknown) => true,
             _ if self.known => false,
             Some(jobs) => jobs == 0,
             None => self.process_age >= self.longest_lease,

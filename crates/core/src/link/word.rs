@@ -6,6 +6,7 @@ use super::event::{Effect, Effects, Kinds, News, TokenClaim, Word, WordKind};
 use super::machine::{ADOPTION, MAX_UNCLAIMED, Machine, tell};
 use super::{Fault, Supports};
 use crate::ids::JobId;
+use crate::planted::{self, Flaw};
 use crate::slots::LeaseToken;
 use crate::time::Moment;
 
@@ -92,7 +93,7 @@ impl<K: Kinds> Machine<K> {
     /// wants to hear of it, or it is gone and somebody else has to end the job.
     fn keep_unclaimed(&mut self, supports: Supports, word: Word<K::Payload>, out: &mut Effects<K>) {
         let is_whole = word.kind.is_result() && word.attempt.is_some();
-        if !is_whole {
+        if !is_whole || planted::on(Flaw::EarlyResultDropped) {
             return;
         }
         if self.take_lookups(1).is_err() {

@@ -4,6 +4,7 @@ use super::event::{Ending, Ignored};
 use super::routes::{Lane, targets};
 use crate::eligibility::Route;
 use crate::lang::Lang;
+use crate::planted::{self, Flaw};
 
 /// The lanes of one utterance. The first is stored inline: most utterances have one.
 pub(super) struct Lanes<R> {
@@ -78,7 +79,7 @@ impl<R> LaneState<R> {
 
     /// Whether a message of this attempt may do something here.
     pub fn check(&self, attempt: u32) -> Result<(), Ignored> {
-        if !self.is_waiting() {
+        if !self.is_waiting() && !planted::on(Flaw::LaterEndingCounts) {
             Err(Ignored::LateOrDuplicate)
         } else if attempt == 0 || !(self.attempts.0..=self.attempts.1).contains(&attempt) {
             Err(Ignored::StaleAttempt)

@@ -19,6 +19,7 @@ use super::seen::Forgotten;
 use super::settings::Settings;
 use super::utterance::Utterance;
 use crate::ids::TurnId;
+use crate::planted::{self, Flaw};
 use crate::time::Moment;
 
 /// See the top of the file.
@@ -152,6 +153,7 @@ impl<R> Window<R> {
     pub fn ack_limit(&self) -> AckLimit {
         let unsettled = |open: &&Open<R>| open.last_seq.is_some() && !open.is_settled();
         let first = self.open.iter().find(unsettled);
+        let first = first.filter(|_| !planted::on(Flaw::AckedWhenReceived));
         first.map_or(AckLimit::Everything, |open| AckLimit::UpTo(open.before))
     }
 
@@ -195,10 +197,16 @@ impl<R> Window<R> {
         let (_, lane) = self.find(key)?;
         match attempt {
             Some(attempt) => lane.check(attempt)?,
-            None if !lane.is_waiting() => return Err(Ignored::LateOrDuplicate),
+            None if !lane.is_waiting() && !planted::on(Flaw::LaterEndingCounts) => {
+                return Err(Ignored::LateOrDuplicate);
+            }
             None => {}
         }
+        let failed = matches!(ending, Ending::Missing(_));
         lane.progress = Progress::Ended(ending);
+        if planted::on(Flaw::IndexReused) && failed && key.index + 1 == self.next_index {
+            self.next_index = key.index;
+        }
         self.release_audio(out);
         Ok(())
     }
@@ -251,7 +259,10 @@ impl<R> Window<R> {
             let mut left = open.lanes.iter().filter(|lane| !lane.is_delivered()).count();
             for (lane, state) in open.lanes.iter_mut().filter(|(_, lane)| !lane.is_delivered()) {
                 let route = state.route;
-                if !state.has_ended() || held || order.holds_back(route.as_ref(), single) {
+                let unordered = planted::on(Flaw::OrderNotKept);
+                let held = held && !unordered;
+                let waits = order.holds_back(route.as_ref(), single) && !unordered;
+                if !state.has_ended() || held || waits {
                     order.hold(route.as_ref(), single);
                     continue;
                 }

@@ -336,3 +336,16 @@ fn without_the_nodes_word_or_the_hold_after_it_a_loss_oversells() {
         assert_eq!(explore(broken), Err("more jobs than slots"));
     }
 }
+
+/// The model finds what is broken in the leases themselves.
+#[cfg(feature = "planted")]
+#[test]
+fn broken_leases_fail_the_model() {
+    use crate::planted::Planted;
+
+    for flaw in [Flaw::LeaseNeverLapses, Flaw::ReleaseFreesAnother] {
+        let planted = Planted::new([flaw]);
+        assert!(explore(SMALL).is_err(), "{flaw}");
+        drop(planted);
+    }
+}

@@ -19,16 +19,26 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..120)
 }
 
+/// A life of a job, to be lived.
+pub fn life() -> impl Strategy<Value = (Vec<Step>, u16)> {
+    (steps(), any::<u16>())
+}
+
+/// Lives it; panics if a promise is broken.
+pub fn live((steps, shape): (Vec<Step>, u16)) {
+    let mut harness = Harness::new(shape);
+    for step in steps {
+        harness.step(step);
+    }
+    harness.finish();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
 
     /// I6, I8 and the machine's own promises: see [`checker`].
     #[test]
-    fn a_job_ends_once_and_gives_every_slot_back(steps in steps(), shape in any::<u16>()) {
-        let mut harness = Harness::new(shape);
-        for step in steps {
-            harness.step(step);
-        }
-        harness.finish();
+    fn a_job_ends_once_and_gives_every_slot_back(life in life()) {
+        live(life);
     }
 }

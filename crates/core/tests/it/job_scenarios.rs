@@ -49,7 +49,7 @@ fn an_ack_whose_result_waits_already_is_not_written_down() {
 }
 
 #[test]
-fn a_result_implies_the_ack() {
+pub fn a_result_implies_the_ack() {
     let mut job = Script::dispatched();
     job.message(success(1));
     job.accepted_ending();
@@ -144,7 +144,7 @@ fn a_missing_model_is_noted_and_tried_elsewhere_at_once() {
 }
 
 #[test]
-fn a_node_without_an_ack_is_given_up_and_keeps_its_slot_unless_it_obeys() {
+pub fn a_node_without_an_ack_is_given_up_and_keeps_its_slot_unless_it_obeys() {
     for obeys in [true, false] {
         let mut job = Script::dispatched();
         job.timer();
@@ -227,7 +227,7 @@ fn an_assignment_that_does_not_fit_the_connection_goes_to_the_next_node() {
 }
 
 #[test]
-fn a_slow_node_is_hedged_once_and_the_first_result_wins() {
+pub fn a_slow_node_is_hedged_once_and_the_first_result_wins() {
     let mut job = Script::with(|policy, _| policy.hedge_after_ms = Some(1_500)).into_accepted();
     assert_eq!(job.timer_in(), 1_500);
     job.timer();
@@ -236,6 +236,8 @@ fn a_slow_node_is_hedged_once_and_the_first_result_wins() {
     job.sees(|e| matches!(e, Effect::Dispatched { attempt: 2, hedge: true, first: false, .. }));
     job.message(success(1));
     job.sees(|e| matches!(e, Effect::FinishByAnswer { attempt: 1, by_owner: true }));
+    job.message(success(2));
+    job.sees_none(|e| matches!(e, Effect::FinishByAnswer { .. }));
     job.accepted_ending();
     job.sees(|e| matches!(e, Effect::CancelOnNode { attempt: 2, reason: "other_copy_won" }));
     assert!(matches!(job.ending(), Ended::Done(_)));
@@ -246,9 +248,10 @@ fn a_slow_node_is_hedged_once_and_the_first_result_wins() {
 }
 
 #[test]
-fn a_second_copy_without_room_or_budget_is_not_made() {
+pub fn a_second_copy_without_room_or_budget_is_not_made() {
     let mut job = Script::with(|policy, _| policy.hedge_after_ms = Some(1_500)).into_accepted();
     job.timer();
+    job.sees(|e| matches!(e, Effect::AskRetryBudget));
     job.budget(true);
     job.none_left(Verdict::Busy);
     job.sees(|e| matches!(e, Effect::SearchEnded));

@@ -123,6 +123,21 @@ fn cases() -> u32 {
     asked.unwrap_or(0).max(5_000)
 }
 
+/// A life of a node, to be lived.
+pub fn life() -> impl Strategy<Value = Vec<Op>> {
+    prop::collection::vec(op(), 1..150)
+}
+
+/// Lives it; panics if a promise is broken.
+pub fn live(ops: Vec<Op>) {
+    let mut driver = Driver::new();
+    driver.register(false, 1, Running::Unsaid, false, 3);
+    for op in ops {
+        driver.play(op);
+    }
+    driver.finish();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
@@ -132,13 +147,8 @@ proptest! {
     /// I1's second lock, I6, I7, I9 and every bound, over arbitrary lives of a node.
     #[test]
     fn a_node_keeps_its_promises_whatever_happens_in_whatever_order(
-        ops in prop::collection::vec(op(), 1..150),
+        life in life(),
     ) {
-        let mut driver = Driver::new();
-        driver.register(false, 1, Running::Unsaid, false, 3);
-        for op in ops {
-            driver.play(op);
-        }
-        driver.finish();
+        live(life);
     }
 }

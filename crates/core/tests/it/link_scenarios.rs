@@ -1,6 +1,7 @@
 //! What becomes of a node's attempts, event by event.
 
 mod node;
+pub mod reports;
 mod store_answers;
 
 use std::sync::Arc;
@@ -99,7 +100,7 @@ fn what_the_store_took_back_by_a_report_is_dropped() {
 /// The instance of a job was killed; the node registers elsewhere and answers before the job's new
 /// owner has said that it wants to hear of it.
 #[test]
-fn a_result_that_is_quicker_than_its_adoption_is_told_when_the_job_is_known() {
+pub fn a_result_that_is_quicker_than_its_adoption_is_told_when_the_job_is_known() {
     let adopted = || NewAttempt {
         token: token(1),
         turn: "turn".to_owned(),

@@ -1,11 +1,13 @@
 //! The properties of the machines and of choosing, over any order of events.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as the tests do")]
+#![allow(clippy::print_stdout, reason = "figures for who runs it with --nocapture")]
 
 mod fleet_model;
 mod job_properties;
 mod job_scenarios;
 mod link_properties;
 mod link_scenarios;
+mod planted_flaws;
 mod select_fairness;
 mod select_load;
 mod session_properties;

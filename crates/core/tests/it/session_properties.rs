@@ -62,7 +62,7 @@ fn routes(which: u8) -> Routes {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Op {
+pub enum Op {
     Wait { ms: u64, late: bool },
     Audio { skip: u32, len: usize, ms: u64, is_final: bool },
     Repeat { back: u32, is_final: bool, len: usize },
@@ -84,7 +84,7 @@ enum Op {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Attempt {
+pub enum Attempt {
     Current,
     Before,
     Next,
@@ -388,6 +388,25 @@ fn cases() -> u32 {
     asked.unwrap_or(0).max(10_000)
 }
 
+/// A life of a session: how many endings are kept, how many jobs may be open, its languages, what happens,
+/// and whether its client comes back at the end.
+pub type Life = (usize, usize, u8, Vec<Op>, bool);
+
+/// A life, to be lived.
+pub fn life() -> impl Strategy<Value = Life> {
+    let ops = prop::collection::vec(op(), 1..120);
+    (0..6usize, 1..10usize, any::<u8>(), ops, any::<bool>())
+}
+
+/// Lives it; panics if a promise is broken.
+pub fn live((kept, max_open, which, ops, resume): Life) {
+    let mut driver = Driver::new(kept, max_open, which);
+    for op in ops {
+        driver.play(op);
+    }
+    driver.finish(resume);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
@@ -397,16 +416,8 @@ proptest! {
     /// I3, I4 and I5 for each target, the acknowledgement and every bound, over arbitrary sessions.
     #[test]
     fn a_session_keeps_its_promises_whatever_happens_in_whatever_order(
-        kept in 0..6usize,
-        max_open in 1..10usize,
-        which in any::<u8>(),
-        ops in prop::collection::vec(op(), 1..120),
-        resume in any::<bool>(),
+        life in life(),
     ) {
-        let mut driver = Driver::new(kept, max_open, which);
-        for op in ops {
-            driver.play(op);
-        }
-        driver.finish(resume);
+        live(life);
     }
 }

@@ -3,7 +3,7 @@
 
 mod cutting;
 mod ending;
-mod resuming;
+pub mod resuming;
 mod targets;
 
 use std::sync::Arc;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lingua_core::link::{Event, NewAttempt};
+use lingua_core::planted::{self, Flaw};
 use lingua_core::{JobId, LeaseToken, NodeId};
 use lingua_protocol::peer::{RemoteAdopt, RemoteAssign};
 use lingua_store::Instance;
@@ -29,7 +30,8 @@ impl Cluster {
     ) -> Result<(), Unheard> {
         let job = self.shared.secret.masked(remote.job);
         let node = self.nodes.connected(&remote.node, remote.epoch).ok_or(Unheard)?;
-        if node.holds(&job, remote.attempt) {
+        let twice = planted::on(Flaw::EnvelopeActedOnTwice);
+        if node.holds(&job, remote.attempt) && !twice {
             // Said twice: the node has it.
             return Ok(());
         }

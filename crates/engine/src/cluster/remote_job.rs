@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lingua_core::outcome::Code;
+use lingua_core::planted::{self, Flaw};
 use lingua_core::{JobId, LeaseToken, NodeId};
 use lingua_protocol::peer::{PeerEvent, PeerMessage, PeerReject, PeerResult, Told};
 use lingua_store::Instance;
@@ -35,6 +36,9 @@ impl PeerJob {
             JobEvent::Ack { attempt } => PeerEvent::Ack { attempt },
             JobEvent::Reject { attempt, reason } => {
                 let (reason, told) = match *reason {
+                    Reject::Other(text) if planted::on(Flaw::TextInStore) => {
+                        (PeerReject::Other(text), None)
+                    }
                     Reject::Other(text) => {
                         (PeerReject::Other(String::new()), Some(put(Bytes::from(text))))
                     }

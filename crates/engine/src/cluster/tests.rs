@@ -28,7 +28,7 @@ async fn until_known(engine: &Engine, node: &str) {
 
 /// C2: what is said between instances is kept until the store takes it.
 #[tokio::test(start_paused = true)]
-async fn a_result_outlasts_two_seconds_without_the_store() {
+pub(crate) async fn a_result_outlasts_two_seconds_without_the_store() {
     let world = World::new();
     let (a, _) = world.instance("a", Settings::stable()).await;
     let (b, faults) = world.instance("b", Settings::stable()).await;
@@ -49,7 +49,7 @@ async fn a_result_outlasts_two_seconds_without_the_store() {
 
 /// C2: the same after answers that did not come; and each word has its effect once.
 #[tokio::test(start_paused = true)]
-async fn words_whose_answers_are_lost_have_their_effect_once() {
+pub(crate) async fn words_whose_answers_are_lost_have_their_effect_once() {
     let world = World::new();
     let (a, faults_a) = world.instance("a", Settings::stable()).await;
     let (b, faults_b) = world.instance("b", Settings::stable()).await;
@@ -62,6 +62,9 @@ async fn words_whose_answers_are_lost_have_their_effect_once() {
     faults_b.down(&["ack"]);
     let job = submit(&a, 1);
     let assigned = node.assigned().await;
+    // The link breaks, and what was not deleted is read again.
+    b.shared.store.bus.rewind(&b.shared.instance).await;
+    a.shared.outbox.tell_jobs_wait();
     tokio::time::sleep(Duration::from_millis(300)).await;
     node.accepts(assigned);
     node.answers(assigned);
@@ -106,7 +109,7 @@ async fn after_an_outage_of_the_store_nobody_is_taken_for_gone() {
 
 /// C4: who reads the fleet says meanwhile that it lives.
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_cannot_read_the_fleet_still_says_that_it_lives() {
+pub(crate) async fn an_instance_that_cannot_read_the_fleet_still_says_that_it_lives() {
     let world = World::new();
     let (a, _) = world.instance("a", Settings::stable()).await;
     let store = Store::over(&world.store);
@@ -163,7 +166,7 @@ async fn many_changes_at_once_are_known_soon() {
 
 /// C10: an answer that was late on the same connection lost nothing, and nobody asserts anything again.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_was_late_has_nothing_asserted_again() {
+pub(crate) async fn an_answer_that_was_late_has_nothing_asserted_again() {
     let world = World::new();
     let mut store = Store::over(&world.store);
     let (status, seen) = watch::channel(Status::Up { connection: 1 });
@@ -192,7 +195,7 @@ async fn an_answer_that_was_late_has_nothing_asserted_again() {
 /// C11, S3: nobody asks full nodes again and again, and who waits hears of a slot at once, whichever
 /// instance frees it and however little it knows of the node.
 #[tokio::test(start_paused = true)]
-async fn a_slot_that_comes_free_anywhere_reaches_a_waiting_job_within_50_ms() {
+pub(crate) async fn a_slot_that_comes_free_anywhere_reaches_a_waiting_job_within_50_ms() {
     let world = World::new();
     let (a, _) = world.instance("a", patient()).await;
     let (b, _) = world.instance("b", patient()).await;
@@ -251,7 +254,7 @@ async fn a_slot_that_a_nodes_instance_gives_back_reaches_a_waiting_job_elsewhere
 
 /// S8: a refused job leaves no open record.
 #[tokio::test(start_paused = true)]
-async fn a_record_that_may_have_been_written_is_closed() {
+pub(crate) async fn a_record_that_may_have_been_written_is_closed() {
     let world = World::new();
     let (a, faults) = world.instance("a", Settings::stable()).await;
     let _node = TestNode::register(&a, "n", 1).await;
@@ -268,7 +271,7 @@ async fn a_record_that_may_have_been_written_is_closed() {
 /// S5: a promoted server's clock may be behind that of the one before, and its replica may lack the
 /// last record: epochs rise all the same.
 #[tokio::test(start_paused = true)]
-async fn a_node_registers_at_a_promoted_server_whose_clock_is_behind() {
+pub(crate) async fn a_node_registers_at_a_promoted_server_whose_clock_is_behind() {
     let behind = lingua_store::memory::MemoryStore::open(lingua_store::Clock::showing(1_000_000));
     let world = World::new();
     let store = Store::over(&world.store);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_core::SessionKey;
+use lingua_core::planted::{self, Flaw};
 use lingua_protocol::peer::{PeerEvent, PeerMessage};
 use lingua_store::Instance;
 use lingua_store::bus::TakeOver;
@@ -40,6 +41,7 @@ impl Cluster {
     pub(crate) fn on_undeliverable(self: &Arc<Self>, to: &Instance, word: PeerMessage) {
         let me = &self.shared.instance;
         match word {
+            PeerMessage::SessionJob { .. } if planted::on(Flaw::EndingNotBroughtAgain) => {}
             PeerMessage::Assign(remote) => {
                 let job = self.shared.secret.masked(remote.job);
                 self.jobs.tell(&job, JobEvent::NotSent { attempt: remote.attempt });
@@ -93,6 +95,7 @@ impl Cluster {
     /// A message to an instance that is dead.
     pub(crate) fn on_taken_over(self: &Arc<Self>, from: &Instance, word: PeerMessage) {
         match word {
+            PeerMessage::SessionJob { .. } if planted::on(Flaw::EndingNotBroughtAgain) => {}
             PeerMessage::Assign(remote) if *from == self.shared.instance => {
                 let job = self.shared.secret.masked(remote.job);
                 self.jobs.tell(&job, JobEvent::NotSent { attempt: remote.attempt });

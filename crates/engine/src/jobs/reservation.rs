@@ -6,6 +6,7 @@ use std::time::Duration;
 use lingua_core::job::event::{AssignAnswer, RecordAnswer, SlotAnswer};
 use lingua_core::job::{JobState, MAX_REJECTED};
 use lingua_core::outcome::Code;
+use lingua_core::planted::{self, Flaw};
 use lingua_core::{JobId, LeaseToken, NodeId};
 use lingua_store::jobs::{Assign, Assignment, Create, EndedBy, Ending, JobRecord, NewJob};
 use lingua_store::nodes::ProfileVersion;
@@ -114,7 +115,9 @@ fn granted(
         Err(error) => {
             shared.metrics.reserve("store_down");
             tracing::debug!(%error, "refused for want of the store");
-            give_back_later(dispatcher, placement.candidate().node.clone(), token);
+            if !planted::on(Flaw::UnansweredSlotKept) {
+                give_back_later(dispatcher, placement.candidate().node.clone(), token);
+            }
             return Err(SlotAnswer::StoreDown);
         }
     }
@@ -164,7 +167,8 @@ fn record_answer(
         Ok(Create::Superseded { .. }) => (RecordAnswer::Superseded, None),
         Err(error) => {
             tracing::debug!(%error, "a job's record was not written");
-            if matches!(error, lingua_store::Error::Unknown(_)) {
+            let left = planted::on(Flaw::UnansweredRecordStaysOpen);
+            if matches!(error, lingua_store::Error::Unknown(_)) && !left {
                 // It may be there: a job that is refused leaves no open record.
                 let code = Code::SchedulerDependencyDown.as_str().to_owned();
                 let ending = Ending { state: JobState::Failed, code };

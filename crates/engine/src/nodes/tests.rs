@@ -149,7 +149,7 @@ async fn is_granted(store: &Backend, name: &str) -> bool {
 
 /// C6: the store and the process that knew the nodes were lost together.
 #[tokio::test(start_paused = true)]
-async fn a_young_process_takes_a_node_for_new_only_if_that_says_that_it_runs_nothing() {
+pub(crate) async fn a_young_process_takes_a_node_for_new_only_if_that_says_that_it_runs_nothing() {
     let (store, job) = (store(), "0000000000000000000000000c".parse().unwrap());
     let engine = start(&store, "a", Settings::stable());
     for (name, says, granted) in [

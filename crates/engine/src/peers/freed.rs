@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use lingua_core::NodeId;
 use lingua_core::hash::{HashMap, HashSet};
+use lingua_core::planted::{self, Flaw};
 use lingua_core::time::millis;
 use lingua_protocol::peer::PeerMessage;
 use lingua_store::Instance;
@@ -59,6 +60,7 @@ impl FreedSlotNews {
         }
         state.recent.push_back((now, node.clone()));
         let wanted = |peer: &Instance| match state.waiting.get(peer) {
+            _ if planted::on(Flaw::FreedSlotNotTold) => was_full,
             Some(until) => *until > now,
             // One of the version before hears of nodes that were full.
             None => was_full,

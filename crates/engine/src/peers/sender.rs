@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use lingua_core::planted::{self, Flaw};
 use lingua_protocol::peer::{PeerEvent, PeerMessage};
 use lingua_store::Instance;
 use lingua_store::bus::{Envelope, MAX_ENVELOPE_BYTES, Posting};
@@ -136,7 +137,7 @@ impl Outbox {
                 Ok(Posting::Gone) if back_by.is_some_and(|by| Instant::now() < by) => {}
                 Ok(Posting::Gone) => return Posted::Gone,
                 Ok(Posting::Full) => return Posted::Full,
-                Err(error) if error.is_down() => {
+                Err(error) if error.is_down() && !planted::on(Flaw::MessageTriedOnce) => {
                     tracing::debug!(instance.id = %to.id, %error, "words are delivered later");
                     back_by = Some(Instant::now() + SAY_AGAIN);
                 }
@@ -200,4 +201,4 @@ impl Letter {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

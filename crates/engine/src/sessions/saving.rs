@@ -1,6 +1,7 @@
 //! How far the store knows a session: what is saved, and what may be acknowledged because of it.
 
 use futures_util::FutureExt;
+use lingua_core::planted::{self, Flaw};
 
 use super::actor::{Actor, Leaving};
 use super::commands::{SaveOutcome, SessionCommand};
@@ -41,6 +42,9 @@ impl Actor {
 
     /// The client's speech is safe up to here, once the store knows.
     pub(super) fn acknowledge(&mut self, seq: u32) {
+        if planted::on(Flaw::AckedBeforeSaved) {
+            self.send_ack(Some(seq));
+        }
         self.saving.acked = Some(seq);
         self.saving.wanted = true;
         self.save();

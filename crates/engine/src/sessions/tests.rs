@@ -179,4 +179,4 @@ fn a_token_is_good_for_its_subject_tenant_and_session_alone() {
     }
 }
 
-mod resuming;
+pub(crate) mod resuming;

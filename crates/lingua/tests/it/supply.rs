@@ -244,3 +244,23 @@ fn what_is_fuzzed_is_what_is_built() {
         assert!(missing.is_empty(), "fuzz/Cargo.lock: lingua-{name} lacks {missing:?}");
     }
 }
+
+/// Old flaws that can be switched on are in the builds of tests alone.
+#[test]
+fn no_flaw_can_be_planted_in_what_is_handed_out() {
+    let core = |package: &str, edges: &str| -> Vec<String> {
+        let (package, edges) = (format!("--package={package}"), format!("--edges={edges}"));
+        let form = ["--prefix=none", "--format={p} [{f}]"];
+        let tree = output(
+            env!("CARGO"),
+            &["tree", "--locked", "--target=all", &package, &edges, form[0], form[1]],
+        );
+        let core = tree.lines().filter(|line| line.starts_with("lingua-core "));
+        core.map(str::to_owned).collect()
+    };
+    let planted = |line: &String| line.contains("planted]") || line.contains("planted,");
+    let product = core("lingua", "no-dev");
+    assert!(!product.is_empty() && !product.iter().any(planted), "{product:?}");
+    let tested = core("lingua-engine", "normal,dev");
+    assert!(tested.iter().any(planted), "this test sees the feature where it is: {tested:?}");
+}

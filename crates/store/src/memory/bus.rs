@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lingua_core::hash::Fast;
+use lingua_core::planted::{self, Flaw};
 use lingua_core::{InstanceId, Moment};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -98,7 +99,8 @@ impl State {
         }
         let Some(inbox) = self.inboxes.get_mut(to) else { return Posting::Gone };
         let hash = self.hasher.hash_one(letter.id);
-        if inbox.seen.get(now, hash, &letter.id).is_some() {
+        let seen = inbox.seen.get(now, hash, &letter.id).is_some();
+        if seen && !planted::on(Flaw::EnvelopePostedTwice) {
             return Posting::Posted;
         }
         if inbox.letters.len() >= INBOX_CAPACITY {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use async_trait::async_trait;
 use lingua_core::job::JobState;
 use lingua_core::limits::MAX_ATTEMPTS;
+use lingua_core::planted::{self, Flaw};
 use lingua_core::{JobId, LeaseToken, Moment, NodeId, SessionKey};
 use serde::{Deserialize, Serialize};
 
@@ -120,7 +121,8 @@ impl Job {
         if self.has(id, assignment) {
             return Assign::Assigned;
         }
-        if assignment.token.attempt <= self.attempt {
+        let earlier = assignment.token.attempt <= self.attempt;
+        if earlier && !planted::on(Flaw::EarlierAttemptAssigned) {
             return Assign::Stale { attempt: self.attempt };
         }
         if assignment.token.attempt > max_attempts {
@@ -134,13 +136,13 @@ impl Job {
         let ender = match by {
             EndedBy::Owner => Ender::Owner,
             EndedBy::Assignment(assignment) => {
-                if !self.has(id, assignment) {
+                if !self.has(id, assignment) && !planted::on(Flaw::AnyAttemptEndsJob) {
                     return Finish::Stale { attempt: self.attempt };
                 }
                 Ender::Assignment
             }
         };
-        if !self.state.is_terminal() {
+        if !self.state.is_terminal() || planted::on(Flaw::EndedJobEndsAgain) {
             self.state = ending.state;
             self.ended_by = Some(ender);
             if !ending.code.is_empty() {
@@ -169,7 +171,7 @@ impl JobRecords for MemoryStore {
             Some(epoch) => {
                 let (hash, sessions) = self.owners.sessions.of(job.session);
                 match sessions.epoch(now, hash, job.session) {
-                    Some(known) if known > epoch => {
+                    Some(known) if known > epoch && !planted::on(Flaw::SupersededOwnerCreates) => {
                         return Ok(Create::Superseded { epoch: known });
                     }
                     _ => Some(sessions),
@@ -185,6 +187,10 @@ impl JobRecords for MemoryStore {
             self.note(|journal| made.note(journal, &job.id, forgotten_at));
             made
         };
+        if planted::on(Flaw::JobCreatedTwice) {
+            records.put(now, hash, job.id, make(), forgotten_at);
+            return self.kept(Create::Created);
+        }
         let known = records.put_new(now, hash, job.id, forgotten_at, make);
         let create = match known {
             Some(known) => Create::Exists(known.record(&job.id)),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lingua_core::Moment;
+use lingua_core::planted::{self, Flaw};
 use parking_lot::Mutex;
 
 use super::expiring::Map;
@@ -48,7 +49,9 @@ impl Leaders for MemoryStore {
         let now = self.change()?;
         let mut leaders = self.tasks.lock();
         let current = leaders.get_mut(&task);
-        if let Some(leader) = current.filter(|l| l.instance == *instance && l.fence == fence) {
+        let own = |l: &&mut Leader| l.instance == *instance && l.fence == fence;
+        let any = planted::on(Flaw::OldLeaderResignsNext);
+        if let Some(leader) = current.filter(|leader| own(leader) || any) {
             leader.until = leader.until.min(now);
             self.note_leader(task, leader);
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lingua_core::limits::MAX_SLOTS;
 use lingua_core::node::{Health, NodeProfile};
+use lingua_core::planted::{self, Flaw};
 use lingua_core::slots::{Leases, SPENT_RETENTION};
 use lingua_core::{ModelId, Moment, NodeId};
 
@@ -154,6 +155,9 @@ impl Node {
             }
             (Claim::Again(epoch), _) => (*epoch, None),
         };
+        if planted::on(Flaw::RegistrationFreesSlots) {
+            self.leases = Leases::default();
+        }
         self.record = Some(Record {
             epoch,
             owner: owner.clone(),
@@ -244,7 +248,8 @@ impl NodeRecords for MemoryStore {
         let now = self.change()?;
         let (hash, mut shard) = self.nodes.shards.of(node);
         let Some(record) = shard.record(hash, node) else { return Ok(BeatReply::PutAgain) };
-        if record.epoch > beat.epoch {
+        let old = record.epoch > beat.epoch && !planted::on(Flaw::SupersededInstanceBeats);
+        if old {
             return Ok(BeatReply::Superseded { epoch: record.epoch });
         }
         if record.epoch < beat.epoch || record.version != beat.version {

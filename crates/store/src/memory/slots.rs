@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lingua_core::limits::{MAX_MODELS_PER_JOB, MAX_SLOTS};
 use lingua_core::node::Health;
+use lingua_core::planted::{self, Flaw};
 use lingua_core::slots::{Commit, Confirmed, Grant, Held, SPENT_RETENTION, Usage};
 use lingua_core::{LeaseToken, Moment, NodeId};
 
@@ -34,15 +35,15 @@ impl Node {
 
     fn refusal(&self, now: Moment, wish: &Wish<'_>) -> Option<Refusal> {
         let Some(record) = &self.record else { return Some(Refusal::UnknownNode) };
-        if record.version != wish.version {
+        if record.version != wish.version && !planted::on(Flaw::ChangedNodeGrants) {
             Some(Refusal::Changed(record.version))
         } else if record.health != Health::Ready {
             Some(Refusal::Closed)
-        } else if record.fresh_until <= now {
+        } else if record.fresh_until <= now && !planted::on(Flaw::StaleNodeGrants) {
             Some(Refusal::Stale)
-        } else if !record.confirmed {
+        } else if !record.confirmed && !planted::on(Flaw::GrantBeforeReport) {
             Some(Refusal::Unconfirmed)
-        } else if record.hold_until > now {
+        } else if record.hold_until > now && !planted::on(Flaw::GrantDuringHold) {
             Some(Refusal::Held(record.hold_until))
         } else if self.misses(now, wish.models) {
             Some(Refusal::MissingModel)

@@ -1,7 +1,7 @@
 //! One suite for every backend, and what each backend owes beyond it.
 //!
 //! In reading order: `suite` the contracts and the model, then the backends; `faults` what tests of broken links
-//! share.
+//! share; `planted_flaws` which scenario finds which flaw.
 #![cfg(feature = "redis")]
 #![allow(clippy::print_stdout, reason = "figures for who runs it with --nocapture")]
 
@@ -12,6 +12,7 @@ mod faults;
 
 mod file;
 mod memory;
+mod planted_flaws;
 mod redis;
 mod redis_acl;
 mod redis_cluster;

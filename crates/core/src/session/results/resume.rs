@@ -1,6 +1,7 @@
 //! What a client that comes back is told, and what the next owner of a session is left.
 
 use super::{Open, Window};
+use crate::planted::{self, Flaw};
 use crate::session::event::{Delivery, Effect, Effects, Ending, MissingReason, ResultKey};
 use crate::session::lanes::{LaneState, Lanes, Progress};
 use crate::session::routes::{Lane, Routes};
@@ -48,7 +49,7 @@ impl<R> Window<R> {
 
     /// Continues at `next_index`. What an earlier owner delivered is no longer kept.
     pub fn resume_at(&mut self, next_index: u64, forgotten: Vec<Span>) {
-        self.next_index = next_index;
+        self.next_index = if planted::on(Flaw::TakeoverBeginsAtZero) { 0 } else { next_index };
         self.restored = true;
         self.forgotten = Forgotten::restore(forgotten);
         for open in &self.open {
@@ -158,7 +159,8 @@ impl<R> Window<R> {
     {
         let is_seen = |one: &Delivery<R>| {
             let up_to = one.route.as_ref().map_or(seen.all, |route| seen.of(route));
-            up_to.is_some_and(|up_to| one.key.index <= up_to)
+            let told = planted::on(Flaw::SeenToldAgain);
+            !told && up_to.is_some_and(|up_to| one.key.index <= up_to)
         };
         // Targets are not in step, so one that was seen may stand behind one that was not.
         while self.delivered.front().is_some_and(is_seen) {

@@ -3,7 +3,7 @@
 //!
 //! - A slot is released, abandoned or ended with the job exactly once, and only after its grant.
 //! - Only an attempt with a slot is sent. At most one is current, two while hedging.
-//! - Dispatches are bounded.
+//! - Dispatches are bounded, and so is their time.
 //! - The job ends or detaches exactly once, and after that only slots are given back.
 //! - Mail about an attempt that is not current changes nothing.
 //! - At its timer the machine does something about it.
@@ -73,6 +73,7 @@ enum Question {
 pub struct Harness {
     machine: Machine,
     hedging: bool,
+    deadline: Moment,
     now: u64,
     open: Vec<Question>,
     /// Attempts with a slot.
@@ -104,8 +105,9 @@ impl Harness {
             reconnect_grace_ms: 2_000,
             retry_backoff_ms: if bit(9) { 300 } else { 0 },
         };
+        let deadline = Moment::from_millis(if bit(1) { 75_000 } else { 6_000 });
         let request = Request {
-            deadline: Moment::from_millis(if bit(1) { 75_000 } else { 6_000 }),
+            deadline,
             preferred: bit(2).then(|| node(0)),
             strict: bit(3),
             in_turn: bit(4),
@@ -117,6 +119,7 @@ impl Harness {
         let mut harness = Harness {
             machine,
             hedging,
+            deadline,
             now: 0,
             open: Vec::new(),
             granted: BTreeSet::new(),
@@ -335,6 +338,8 @@ impl Harness {
         let most = if self.hedging { 2 } else { 1 };
         assert!(self.current.len() <= most, "too many attempts count: {:?}", self.current);
         assert!(self.dispatched <= 3 + MAX_REJECTED + 1);
+        let timer = self.machine.timer();
+        assert!(timer.is_none_or(|at| at <= self.deadline), "it goes on after its deadline");
         if self.endings > 0 {
             assert!(self.current.is_empty(), "an attempt outlived its job");
             assert!(self.leg.is_none(), "a leg outlived its job");
@@ -386,6 +391,7 @@ impl Harness {
                 assert_eq!(hedge, self.current.len() > 1);
             }
             Effect::End(_) | Effect::Detach => self.endings += 1,
+            Effect::AttemptFailed { code, .. } => self.check_exclusion(code),
             Effect::AcknowledgeResult { .. }
             | Effect::BindTurn { .. }
             | Effect::ChargeShare
@@ -401,7 +407,6 @@ impl Harness {
             | Effect::Waited(_)
             | Effect::Accepted { .. }
             | Effect::Partial { .. }
-            | Effect::AttemptFailed { .. }
             | Effect::AttemptStopped { .. }
             | Effect::AttemptAnswered { .. }
             | Effect::NoteGap { .. }
@@ -409,6 +414,12 @@ impl Harness {
             | Effect::Note(_)
             | Effect::Ignored => {}
         }
+    }
+
+    /// No other attempt goes to a node that failed, unless that only has no slot free.
+    fn check_exclusion(&self, code: Code) {
+        let is_excluded = !self.machine.excluded().is_empty();
+        assert!(is_excluded || code == Code::AllNodesBusy, "it may go there again");
     }
 
     fn resolve(&mut self, attempt: u32) {

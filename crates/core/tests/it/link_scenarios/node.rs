@@ -72,6 +72,16 @@ impl Node {
         supports: Supports,
         running: Option<Vec<(JobId, u32)>>,
     ) -> Vec<String> {
+        self.register_as(supports, running, false)
+    }
+
+    /// The same, perhaps of a node that another instance had.
+    pub(super) fn register_as(
+        &mut self,
+        supports: Supports,
+        running: Option<Vec<(JobId, u32)>>,
+        moved: bool,
+    ) -> Vec<String> {
         self.epoch += 1;
         let semantic = [lingua_core::Lang::new("en").unwrap()];
         let declaration = Declaration {
@@ -91,7 +101,7 @@ impl Node {
             heartbeat: Duration::from_secs(5),
             lists_running: running.is_some(),
             running,
-            moved: false,
+            moved,
             hold: None,
             at_ms: 1,
             reputation: None,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_client_that_comes_back_hears_what_it_missed_in_order_and_once() {
+pub fn a_client_that_comes_back_hears_what_it_missed_in_order_and_once() {
     let mut talk = Talk::new();
     for text in ["a", "b", "c"] {
         let index = talk.sentence(text);

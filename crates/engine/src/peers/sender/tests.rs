@@ -144,7 +144,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_is_kept_until_the_store_is_back() {
+pub(crate) async fn a_message_is_kept_until_the_store_is_back() {
     let world = world(Does::Down, Duration::from_secs(5)).await;
     world.send(freed());
     assert!(world.received(Duration::from_millis(4_900)).await.is_empty());

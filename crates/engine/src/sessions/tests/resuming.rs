@@ -43,7 +43,7 @@ fn cut_off(faults: &Faults) {
 
 /// C8: what another instance told meanwhile must not be told again.
 #[tokio::test(start_paused = true)]
-async fn an_instance_without_the_store_does_not_take_back_what_another_had_since() {
+pub(crate) async fn an_instance_without_the_store_does_not_take_back_what_another_had_since() {
     let world = World::new();
     let (a, faults) = world.instance("a", Settings::stable()).await;
     let (b, _) = world.instance("b", Settings::stable()).await;
@@ -141,7 +141,7 @@ async fn a_claim_whose_answer_is_lost_is_nobody_elses() {
 
 /// S2: of two sockets with one token the one that owns the session is the one in the list.
 #[tokio::test(start_paused = true)]
-async fn two_sockets_with_one_token_leave_one_session_and_its_owner() {
+pub(crate) async fn two_sockets_with_one_token_leave_one_session_and_its_owner() {
     let world = World::new();
     let (a, _) = world.instance("a", Settings::stable()).await;
     let (b, faults) = world.instance("b", Settings::stable()).await;
@@ -163,7 +163,7 @@ async fn two_sockets_with_one_token_leave_one_session_and_its_owner() {
 /// S5: an epoch is above all that the client knows, also where the store forgot them and its clock is
 /// behind.
 #[tokio::test(start_paused = true)]
-async fn a_session_that_comes_back_at_a_promoted_server_has_a_higher_epoch() {
+pub(crate) async fn a_session_that_comes_back_at_a_promoted_server_has_a_higher_epoch() {
     let behind = MemoryStore::open(Clock::showing(1_000_000));
     let world = World::new();
     let store = crate::testing::Store::over(&world.store);
@@ -182,7 +182,7 @@ async fn a_session_that_comes_back_at_a_promoted_server_has_a_higher_epoch() {
 
 /// S9: a session that is busy is not one that is gone.
 #[tokio::test(start_paused = true)]
-async fn an_ending_waits_for_a_session_that_is_busy() {
+pub(crate) async fn an_ending_waits_for_a_session_that_is_busy() {
     let key = SessionKey::new(opening().tenant, SessionId::new("s-1").unwrap());
     let (sender, mut commands) = channel();
     let handle = Arc::new(SessionHandle::new(key, sender, true, 0, &opening()));
@@ -206,7 +206,7 @@ async fn an_ending_waits_for_a_session_that_is_busy() {
 /// S7: an ending that did not reach its session is brought again, by whoever sent it and by whoever
 /// finds it in the inbox of a dead instance.
 #[tokio::test(start_paused = true)]
-async fn an_ending_that_nobody_took_is_brought_again() {
+pub(crate) async fn an_ending_that_nobody_took_is_brought_again() {
     let world = World::new();
     let (a, _) = world.instance("a", Settings::stable()).await;
     let (tenant, session) = (opening().tenant, SessionId::new("s-1").unwrap());
