@@ -190,7 +190,6 @@ fn entry(kind: usize) -> NodeEntry {
         profile: Arc::new(NodeProfile::from_declaration(declared).unwrap()),
         version: ProfileVersion::new(1),
         standing: Standing::READY,
-        usage: None,
     }
 }
 

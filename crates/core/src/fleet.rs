@@ -48,7 +48,6 @@ use crate::chance::Chance;
 use crate::eligibility::{Form, Need, Route, Standing};
 use crate::ids::{NodeId, Region};
 use crate::lang::Lang;
-use crate::slots::Usage;
 use capability_class::{CapabilityClasses, Subset};
 use index::{Pool, PoolIx, Pools};
 use node::{Load, Membership, NO_POSITION, NodeState};
@@ -111,7 +110,7 @@ impl Fleet {
         let Some(ix) = self.index_of(&id) else {
             return self.insert(id, entry);
         };
-        let NodeEntry { profile, version, standing, usage } = entry;
+        let NodeEntry { profile, version, standing } = entry;
         let state = self.states[ix as usize].as_mut().expect(PRESENT);
         let other = !Arc::ptr_eq(&state.profile, &profile) && state.profile != profile;
         let changed = other || state.standing != standing;
@@ -122,7 +121,7 @@ impl Fleet {
         (state.profile, state.standing) = (profile, standing);
         let max = if other { state.profile.max_slots } else { self.load(ix).max() };
         self.versions[ix as usize] = version;
-        self.set_load(ix, usage.map_or(self.load(ix).used(), Usage::used), max);
+        self.set_load(ix, self.load(ix).used(), max);
         if other {
             self.change_class(ix);
         }
@@ -292,12 +291,12 @@ impl Fleet {
     }
 
     fn insert(&mut self, id: NodeId, entry: NodeEntry) {
-        let NodeEntry { profile, version, standing, usage } = entry;
+        let NodeEntry { profile, version, standing } = entry;
         let class = self.join_class(&profile);
         self.services_down.add(&profile);
         self.last_serial += 1;
         let serial = self.last_serial;
-        let (used, max) = (usage.unwrap_or_default().used(), profile.max_slots);
+        let (used, max) = (0, profile.max_slots);
         let ix = self.vacant.pop().unwrap_or_else(|| {
             self.loads.push(Load::default());
             self.versions.push(version);

@@ -1,22 +1,21 @@
-//! The machine of one job: `on_event(now, Event) -> Effects`, from its hand-in to its one ending.
+//! The machine of one job: `on_event(now, Event) -> Effects`, from its submission to its one ending.
 //!
-//! It decides everything and does nothing: its owner performs the effects and feeds back what comes
-//! of them. What it promises, whatever the order of events:
+//! It decides and performs nothing: its owner performs the effects and feeds back the answers. It guarantees,
+//! for any order of events:
 //!
-//! - At most one attempt counts at a time, two while hedging. A word about any other changes nothing.
-//! - Dispatches are bounded by `max_attempts`, and those that nodes refuse by [`MAX_REJECTED`].
-//! - The job ends exactly once, and does not end before the store was told. Nothing follows but the
-//!   release of slots.
-//! - Every granted slot is released, ended together with the job, or abandoned to the node's lease and
-//!   report, exactly once.
-//! - At its timer it always does something about what is due.
+//! - At most one attempt is current, two while hedging. A message about any other changes nothing.
+//! - Attempts are bounded by `max_attempts`, and those that nodes reject by [`MAX_REJECTED`].
+//! - The job ends exactly once, and not before the store was told. Only the release of slots follows.
+//! - Every granted slot is released, released together with the job's ending, or abandoned to the owner of the
+//!   node's connection, exactly once.
+//! - At its timer it handles what is due.
 //! - By way of another language it has one leg at a time, the second only after the first is done, and none
-//!   that runs when it is over.
+//!   runs when the job is over.
 //!
 //! In reading order: [`event`] the two closed lists, [`outcome`] how attempts and jobs end, [`message`]
-//! what a node wrote, `attempt` one dispatch, `machine` its state, `search` how it gets onto a node,
-//! `relay` two jobs in place of one, `waiting` in the queue, `inbound` what nodes say, `clock` what is due,
-//! `failing` what follows a failed attempt, and the ending. The states that callers see are in the table here.
+//! a node's message, `attempt` one attempt, `machine` the state, `search` how the job gets onto a node,
+//! `relay` two jobs in place of one, `waiting` the queue, `inbound` messages of nodes, `clock` what is due,
+//! `failing` what follows a failed attempt, and the ending. The table of the states that callers see is here.
 
 mod attempt;
 mod clock;
@@ -42,17 +41,17 @@ use crate::fleet::Fallbacks;
 use crate::ids::NodeId;
 use crate::time::Moment;
 
-/// Dispatches that nodes refuse do not count as attempts, but they end somewhere.
+/// Attempts that nodes reject do not count for `max_attempts`, and are bounded by this.
 pub const MAX_REJECTED: u32 = 8;
 
-/// The figures by which jobs are decided.
+/// The settings by which jobs are decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Policy {
     /// Spans of time and numbers of attempts.
     pub timing: Timing,
-    /// When a second copy of an attempt begins; `None` for never.
+    /// After how long an attempt is hedged; `None` for never.
     pub hedge_after_ms: Option<u64>,
-    /// How long a node that lost its connection may take to come back to its jobs.
+    /// How long a node that lost its connection may take to reconnect before its jobs are retried.
     pub reconnect_grace_ms: u64,
     /// The pause before the first retry of a failed attempt, and twice as much before each later one.
     pub retry_backoff_ms: u64,
@@ -61,7 +60,7 @@ pub struct Policy {
 /// What a job asks for, as far as the machine decides on it.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// When it ends whatever happens.
+    /// When it ends at the latest.
     pub deadline: Moment,
     /// Try this node first.
     pub preferred: Option<NodeId>,
@@ -69,11 +68,11 @@ pub struct Request {
     pub strict: bool,
     /// Its speech is a part of a turn.
     pub in_turn: bool,
-    /// A session looks after its deadline.
+    /// A session ends it at its deadline, so no other instance need watch that.
     pub in_session: bool,
     /// The answer is to be spoken.
     pub speech: bool,
-    /// What will do if no node does all of it.
+    /// Which other ways are allowed if no node does all of it.
     pub fallbacks: Fallbacks,
 }
 
@@ -89,11 +88,11 @@ impl Request {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum JobState {
-    /// Known, nothing done for it yet.
+    /// Submitted; nothing was done for it yet.
     New,
     /// A node is being chosen.
     Selecting,
-    /// Every able node is full; in line for a slot.
+    /// Every able node is full; it waits for a slot.
     Waiting,
     /// A slot is held on a node.
     Reserved,
@@ -107,7 +106,7 @@ pub enum JobState {
     Done,
     /// Ended without one.
     Failed,
-    /// Ended because nobody wants it any more.
+    /// Ended because its caller or session gave it up.
     Cancelled,
 }
 
@@ -116,7 +115,7 @@ pub enum JobState {
 pub enum JobStep {
     /// Start choosing a node.
     Select,
-    /// All able nodes are full; get in line.
+    /// All able nodes are full; join the queue.
     Wait,
     /// A node granted a slot.
     Grant,
@@ -149,7 +148,7 @@ impl JobState {
         JobState::Cancelled,
     ];
 
-    /// The word on the wire and in the store.
+    /// Its name on the wire and in the store.
     pub fn as_str(self) -> &'static str {
         match self {
             JobState::New => "NEW",
@@ -165,9 +164,9 @@ impl JobState {
         }
     }
 
-    /// The state that `word` names.
-    pub fn parse(word: &str) -> Option<JobState> {
-        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    /// The state of this name.
+    pub fn parse(name: &str) -> Option<JobState> {
+        Self::ALL.into_iter().find(|state| state.as_str() == name)
     }
 
     /// Whether the job is over.

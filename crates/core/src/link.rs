@@ -1,18 +1,18 @@
 //! The machine of one node's connection and the attempts on it: `on_event(now, Event) -> Effects`.
 //!
-//! It decides everything and does nothing. What it promises, whatever the order of events:
+//! It decides and performs nothing. It guarantees, for any order of events:
 //!
-//! - It puts an attempt on the connection only while the node has fewer than it has slots open.
-//! - After a report of the node and the store's answer, what the node runs and what is held agree.
-//! - An older connection changes nothing, and neither does a word about an attempt that the node
-//!   does not have.
-//! - Every token is released at most once, and jobs that nobody knows are looked up within a rate.
+//! - It puts an attempt on the connection only while the node has fewer attempts than slots open.
+//! - After a report of the node and the store's answer, the attempts of the node and the leases agree.
+//! - An older connection changes nothing, and neither does a message about an attempt that the node does not
+//!   have.
+//! - Every token is released at most once, and unknown jobs are looked up within a rate.
 //!
-//! In reading order: [`event`] the two closed lists, `machine` the node's life, `view` what is asked of it, `attempt` what it has,
-//! `assign` how that comes and goes, `word` what the node says about it, `record` what the store is
-//! told, `reconcile` what a report means, `maintenance` what becomes of one that keeps failing. `reputation` is what outlives
-//! the connection, `vouching` whether a node without a record is new. `breaker`, `trust`, `overload`, `freshness` and `health` are
-//! one question each. `supports` is what an agent understands.
+//! In reading order: [`event`] the two closed lists, `machine` the node's state, `view` its queries, `attempt` its attempts,
+//! `assign` how attempts come and go, `inbound` the node's messages about them, `record` what the store is told,
+//! `reconcile` what a report means, `maintenance` a node that keeps failing. `reputation` outlives the connection;
+//! `vouching` decides whether a node without a record is new. `breaker`, `trust`, `overload`, `freshness` and `health`
+//! are one question each. `supports` has the protocol features of an agent.
 
 mod assign;
 mod attempt;
@@ -30,7 +30,7 @@ mod supports;
 mod trust;
 mod view;
 mod vouching;
-mod word;
+mod inbound;
 
 pub use attempt::{Attempt, NewAttempt};
 pub use breaker::{

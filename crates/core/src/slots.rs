@@ -208,7 +208,7 @@ fn live(leases: &[Lease], now: Moment) -> u32 {
 
 /// What a token has, as it is written down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Held {
+pub enum LeaseState {
     /// A slot for a job on its way, until then.
     Reserved(Moment),
     /// A slot for a job being worked on, until then.
@@ -219,11 +219,11 @@ pub enum Held {
 
 impl Leases {
     /// Puts back what was written down of a token. Tokens come in the order of their moments.
-    pub fn put_back(&mut self, token: LeaseToken, held: Held) {
+    pub fn put_back(&mut self, token: LeaseToken, held: LeaseState) {
         match held {
-            Held::Reserved(until) => self.reserved.push(Lease { token, until }),
-            Held::Running(until) => self.running.push(Lease { token, until }),
-            Held::Spent(at) => self.mark_spent(at, token),
+            LeaseState::Reserved(until) => self.reserved.push(Lease { token, until }),
+            LeaseState::Running(until) => self.running.push(Lease { token, until }),
+            LeaseState::Spent(at) => self.mark_spent(at, token),
         }
     }
 

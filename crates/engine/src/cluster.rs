@@ -1,17 +1,16 @@
 //! Many instances: any client, any node, any instance.
 //!
-//! Every instance says that it lives and where, reads what the store knows of all nodes, and takes
-//! messages of the others out of its inbox. A node of another instance is chosen as one's own is; only
-//! what goes to it and comes from it takes the way over its instance. What people say and what nodes
-//! answer go directly from one instance to the other, never through the store.
+//! Every instance announces itself with its address, reads the records of all nodes, and receives messages of the
+//! others from its inbox. A node of another instance is chosen like a local one; the messages to it and from it go
+//! by way of its instance. Speech and results go directly from one instance to the other, never through the store.
 //!
-//! - `lingua_protocol::peer`: what is said. [`crate::peers`]: how it is sent.
+//! - `lingua_protocol::peer`: the messages. [`crate::peers`]: how they are sent.
 //! - `presence`: where an instance is; it is signed. `version`: which messages an instance understands.
 //! - [`router`]: the way to a node. `remote_nodes`, `remote_node`, `remote_link`: nodes of other instances. `remote_job`, `assignments`: jobs of
 //!   other instances on nodes here.
 //! - [`watches`]: waiting for a job of another instance.
-//! - `inbox`: the way in; `opened`: what came in before. `feed`: who is there.
-//! - `undelivered`: messages that nobody took. `orphans`: results whose instance or session is gone.
+//! - `inbox`: received messages; `opened`: envelopes that were received before. `feed`: changes of node records.
+//! - `undelivered`: messages that were not received. `orphans`: results whose instance or session is gone.
 
 mod assignments;
 mod remote_job;
@@ -59,16 +58,16 @@ use router::Router;
 use version::WIRE;
 use watches::Watches;
 
-/// An instance that has not said so for this long is gone.
+/// An instance that has not announced itself for so long is gone.
 const PRESENT_FOR: Duration = Duration::from_secs(3);
 
-/// How often it says so.
+/// How often it announces itself.
 const ANNOUNCE_EVERY: Duration = Duration::from_millis(800);
 
-/// After an outage of the store everybody has so long to say so again.
-const SAY_AGAIN: Duration = Duration::from_secs(2);
+/// After an outage of the store every instance has so long to announce itself again before it counts as gone.
+const ANNOUNCE_GRACE: Duration = Duration::from_secs(2);
 
-/// How often it is looked who is there.
+/// How often it is read which instances are alive.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// An instance among others.
@@ -80,23 +79,23 @@ pub(crate) struct Cluster {
     sessions: Arc<Sessions>,
     /// Envelopes that were opened.
     opened: Mutex<OpenedEnvelopes>,
-    /// Attempts of others whose speech is being fetched; `true` once nobody wants them any more.
+    /// Attempts of other instances whose speech is being fetched; `true` once they were abandoned.
     fetching: Mutex<HashMap<(JobId, u32), bool>>,
-    /// Of each turn the last of its parts that is on its way to a node, to be waited for.
+    /// For each turn the last of its parts that is on its way to a node. The next part waits for it.
     turns: Mutex<HashMap<String, (JobId, oneshot::Receiver<()>)>>,
-    /// Living instances that speak other messages.
+    /// Living instances with which this one exchanges no messages.
     apart: Mutex<HashSet<Instance>>,
-    /// After an outage of the store: until then who is not heard of is not gone.
+    /// After an outage of the store: until then, an instance without an announcement is not gone.
     unsure_until: Mutex<Instant>,
-    /// How many orphans somebody is on the way with.
+    /// How many orphaned outcomes are being delivered.
     pending_deliveries: AtomicUsize,
-    /// Jobs of others that somebody waits for here.
+    /// Jobs of other instances that callers here wait for.
     watches: Mutex<Watches>,
     /// Jobs of this instance that others wait for.
     subscribed: Mutex<HashSet<(JobId, Goal, Instance)>>,
 }
 
-/// What a cluster is fed with.
+/// The inputs of a cluster from the engine.
 pub(crate) struct Inflow {
     pub undeliverable: Undeliverable,
     pub orphans: mpsc::Receiver<OrphanedOutcome>,
@@ -164,8 +163,8 @@ pub enum JoinError {
     Store(#[from] lingua_store::Error),
 }
 
-/// Refuses to join instances whose messages this version does not understand, or that have another key.
-/// To be asked before anything of an instance runs.
+/// Refuses to join instances whose messages this version does not understand, or that have another key. To be
+/// called before anything else of an instance runs.
 pub async fn understands_all(store: &Backend, secret: &Secret) -> Result<(), JoinError> {
     for peer in store.presence.peers().await? {
         let Err(apart) = presence::read(secret, &peer) else { continue };
@@ -187,7 +186,7 @@ pub async fn understands_all(store: &Backend, secret: &Secret) -> Result<(), Joi
     Ok(())
 }
 
-/// Says once that an instance is left alone.
+/// Logs that this instance exchanges no messages with another.
 fn leave_alone(peer: &Peer, why: &Apart) {
     let (instance, address) = (&peer.instance.id, presence::address(&peer.address));
     match why {
@@ -235,11 +234,11 @@ impl Cluster {
         })
     }
 
-    /// Says for the first time that this instance lives, and where.
+    /// Announces this instance for the first time.
     pub async fn join(&self, address: &str) -> Result<(), JoinError> {
         understands_all(&self.shared.store, &self.shared.secret).await?;
-        // A process that was killed has its name until nobody has heard of it for a while; one that
-        // lives keeps it for longer than that.
+        // The name of a process that was killed becomes free after a while. A process that lives keeps it for
+        // longer than that.
         let patience = Instant::now() + PRESENT_FOR + ANNOUNCE_EVERY;
         loop {
             match self.announce(address).await {
@@ -269,8 +268,8 @@ impl Cluster {
         }
     }
 
-    /// Runs until the engine ends: says that this instance lives. Nothing else is waited for here, so
-    /// that others never take it for gone because it is busy.
+    /// Runs until the engine ends: announces this instance. It waits for nothing else, so a busy instance never
+    /// counts as gone.
     pub async fn say_present(self: Arc<Self>, address: String) {
         let mut tick = tokio::time::interval(ANNOUNCE_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -288,13 +287,13 @@ impl Cluster {
                     "another process has this instance's name; restart one of the two"
                 ),
                 Err(error) => {
-                    tracing::debug!(%error, "others are told later that this instance lives");
+                    tracing::debug!(%error, "this instance is announced later");
                 }
             }
         }
     }
 
-    /// Runs until the engine ends: looks who else lives.
+    /// Runs until the engine ends: reads which instances are alive.
     pub async fn look_around(self: Arc<Self>) {
         let mut tick = tokio::time::interval(LOOK_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -323,8 +322,8 @@ impl Cluster {
         let peers = match self.shared.store.presence.peers().await {
             Ok(peers) => peers,
             Err(error) => {
-                *self.unsure_until.lock() = now + SAY_AGAIN;
-                return tracing::debug!(%error, "nobody knows who is there");
+                *self.unsure_until.lock() = now + ANNOUNCE_GRACE;
+                return tracing::debug!(%error, "the living instances could not be read");
             }
         };
         let (mut others, mut apart) = (HashMap::default(), HashSet::default());
@@ -347,7 +346,7 @@ impl Cluster {
         let outbox = &self.shared.outbox;
         let before = outbox.peers();
         if now < *self.unsure_until.lock() {
-            // Nobody could say that it lives: whoever was there is taken to be there.
+            // No instance could announce itself: those that were there count as alive.
             for (instance, address) in &before {
                 let is_apart = self.apart.lock().contains(instance);
                 let replaced = others.keys().any(|other| other.id == instance.id);
@@ -364,7 +363,7 @@ impl Cluster {
         if lost {
             self.on_peers_lost();
         } else if !met.is_empty() {
-            // Their nodes are known by their records already.
+            // The records of their nodes have been read already.
             self.router.remote.on_peers_changed();
         }
         for peer in met {
@@ -372,14 +371,14 @@ impl Cluster {
         }
     }
 
-    /// Instances are gone: nothing reaches their nodes until those are elsewhere, and nobody tells which
-    /// of their slots come free.
+    /// Instances are gone: their nodes cannot be reached until they connect to another instance, and nobody
+    /// announces the slots that those instances held.
     fn on_peers_lost(&self) {
         self.router.remote.on_peers_changed();
         self.shared.fleet.forget_others();
     }
 
-    /// Says that this instance is gone.
+    /// Ends the announcement of this instance.
     pub async fn withdraw(&self) {
         let _ = self.shared.store.presence.withdraw(&self.shared.instance).await;
     }

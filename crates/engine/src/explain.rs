@@ -144,8 +144,8 @@ impl Engine {
 
     /// The node's owner or an operator says that it is well: one job may show it at once. `false` if
     /// nobody knows such a node.
-    pub fn vouch_for_node(&self, id: &NodeId) -> Result<bool, Refusal> {
-        self.router.vouch(id)
+    pub fn request_probe(&self, id: &NodeId) -> Result<bool, Refusal> {
+        self.router.request_probe(id)
     }
 
     /// Why a node gets no jobs, for its next heartbeat's answer. Nothing while it works.

@@ -1,11 +1,9 @@
 //! What the engine and its doors say to each other about jobs. The doors read and write the messages of
 //! [`lingua_protocol`]; what only passes through stays the text it was.
 
-mod events;
 mod observer;
 mod orphan;
 
-pub(crate) use events::{JobEvents, RemoteJob, Unheard};
 pub use observer::{JobNews, Observer};
 pub(crate) use observer::{JobObserver, NotNotified};
 pub(crate) use orphan::{OrphanedOutcome, OrphanedResult};
@@ -19,8 +17,9 @@ use lingua_core::fleet::select::Heard;
 pub(crate) use lingua_core::job::outcome::is_code;
 pub use lingua_core::job::{Ended, JobEvent, NodeMessage, NodeResult, Refusal, Reject};
 use lingua_core::{JobId, NodeId, Profile, SessionId, SessionKey, TurnId};
-pub use lingua_protocol::node::{JobReport, JobWord};
+pub use lingua_protocol::node::{JobMessage, JobReport};
 pub use lingua_protocol::{JobInput, JobOptions, Json};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::trace::Context;
@@ -158,6 +157,54 @@ pub enum ToNode {
     Superseded,
     /// An administrator shut the node out: close the connection.
     Blocked,
+}
+
+/// Gets the news of an attempt.
+#[derive(Clone)]
+pub(crate) enum JobEvents {
+    /// Its job is of this instance.
+    Local(mpsc::Sender<JobEvent>),
+    /// It is of another.
+    Remote(Arc<dyn RemoteJob>),
+}
+
+/// A job of another instance with an attempt on a node here.
+pub(crate) trait RemoteJob: Send + Sync {
+    /// Tells it what happened, over the node's connection of this epoch.
+    fn tell(&self, epoch: u64, event: JobEvent) -> Result<(), Unheard>;
+
+    /// Whether its instance is known to be alive.
+    fn is_alive(&self) -> bool;
+}
+
+/// A job is over, or its mailbox is full.
+#[derive(Debug)]
+pub(crate) struct Unheard;
+
+impl JobEvents {
+    /// Tells the job what happened, over the node's connection of this epoch.
+    pub fn tell(&self, epoch: u64, event: JobEvent) -> Result<(), Unheard> {
+        match self {
+            JobEvents::Local(events) => events.try_send(event).map_err(|_| Unheard),
+            JobEvents::Remote(job) => job.tell(epoch, event),
+        }
+    }
+
+    /// Whether events that may be missed still leave room for those that must not.
+    pub fn has_room(&self, reserved: usize) -> bool {
+        match self {
+            JobEvents::Local(events) => events.capacity() > reserved,
+            JobEvents::Remote(_) => true,
+        }
+    }
+
+    /// Whether somebody can hear it.
+    pub fn is_alive(&self) -> bool {
+        match self {
+            JobEvents::Local(_) => true,
+            JobEvents::Remote(job) => job.is_alive(),
+        }
+    }
 }
 
 /// The store is out of reach.

@@ -85,8 +85,27 @@ pub struct AttemptSummary {
     pub acked_ms: Option<u64>,
     /// When it ended.
     pub ended_ms: Option<u64>,
-    /// `ok`, or a code.
-    pub outcome: Option<Arc<str>>,
+    /// How it ended, once it did.
+    pub outcome: Option<AttemptOutcome>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AttemptOutcome {
+    /// The node answered, and the job ended by it.
+    Ok,
+    /// It failed or was stopped, with this code or reason.
+    Failed(Arc<str>),
+}
+
+impl AttemptOutcome {
+    /// `ok`, or the code or reason.
+    pub fn as_str(&self) -> &str {
+        match self {
+            AttemptOutcome::Ok => "ok",
+            AttemptOutcome::Failed(code) => code,
+        }
+    }
 }
 
 impl JobSummary {

@@ -1,22 +1,20 @@
-//! A job finds a node, exactly one, and never hangs.
+//! A job finds a node, and ends by its deadline at the latest.
 //!
-//! Every job is a task of its own (`actor`) that performs what the machine of [`lingua_core::job`]
-//! decides: choose, reserve, send, wait for the ack and the answer, try elsewhere, and end by the
-//! deadline whatever happens. Callers hold a [`Job`] and see it change.
+//! Every job is a task of its own (`actor`) that performs what the machine of [`lingua_core::job`] decides:
+//! choose, reserve, send, wait for the ack and the answer, retry on another node, end. Callers hold a [`Job`] and
+//! see it change.
 //!
-//! - `registry`: the jobs of this instance. `actor`: the task of one. `attempts`: its slots.
-//! - `choosing`: which node. `reservation`: its slot and the job's record in the store. `slot`: a slot
-//!   that is held. `assignment`: what is sent. `node_port`: everything that a job does with a node. `relay`: two
+//! - `registry`: the jobs of this instance. `actor`: the task of one. `choosing`: which node it tries. `attempts`: its
+//!   attempts, and its record in the store. `slot`: a slot that is held, and what the node is sent for it. `relay`: two
 //!   jobs in place of one.
-//! - `reporting`: what callers and sessions are told. `lack`: what is said when nobody takes it.
-//! - `admission`: how many are taken in. `queue`: jobs for which all is full. `fairness`: whose turn it is
-//!   there.
-//! - `spans`: traces. `gaps`: missing models. `conversations`: who heard what. `demand`: what was asked for
-//!   in vain. `orphans`: jobs whose instance died.
+//! - `reporting`: what callers and sessions are told. `lack`: why no node takes a job.
+//! - `admission`: how many jobs are admitted. `queue`: jobs that wait for a slot. `fairness`: which tenant is
+//!   next there.
+//! - `spans`: traces. `gaps`: missing models. `conversations`: which node had which utterances. `demand`:
+//!   directions without a node. `orphans`: jobs whose instance died.
 
 mod actor;
 mod admission;
-mod assignment;
 mod attempts;
 mod choosing;
 mod conversations;
@@ -24,13 +22,11 @@ mod demand;
 mod fairness;
 mod gaps;
 mod lack;
-mod node_port;
 mod orphans;
 mod queue;
 mod registry;
 mod relay;
 mod reporting;
-mod reservation;
 mod slot;
 mod spans;
 
@@ -52,9 +48,9 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::job::{JobEvent, JobSpec, Refusal, store_down};
-use crate::job_log::AttemptSummary;
+use crate::job_log::{AttemptOutcome, AttemptSummary};
 use crate::nodes::{NodeRouter, Nodes};
-use crate::peers::freed::SAY_AGAIN;
+use crate::peers::freed::ANNOUNCE_WAITING_EVERY;
 use crate::shared::Shared;
 use crate::tasks;
 use actor::JobActor;
@@ -64,13 +60,13 @@ use demand::Demand;
 use registry::Registry;
 
 /// Events that wait for one job. Partials leave room for what ends it.
-const MAILBOX: usize = 32;
+const EVENT_BUFFER: usize = 32;
 
 /// How long after its deadline the store remembers a job.
 const KEEP_RECORD: Duration = Duration::from_secs(120);
 
-/// For a node's first word to take effect, when the same word comes again.
-const PAST_WORD_WAIT: Duration = Duration::from_millis(250);
+/// How long a repeated message of a node waits for the first one to take effect.
+const PAST_MESSAGE_WAIT: Duration = Duration::from_millis(250);
 
 /// Where the job of a request is.
 pub enum Submitted {
@@ -122,7 +118,7 @@ impl Dispatcher {
         }
     }
 
-    /// Takes a job on. One of the same id is the same job, whatever else is said.
+    /// Starts a job. A second one of the same id is the same job, whatever else it asks for.
     pub fn submit(self: &Arc<Self>, spec: JobSpec) -> Result<Arc<Job>, Refusal> {
         if let Some(job) = self.registry.get(&spec.id) {
             return Ok(job);
@@ -131,7 +127,7 @@ impl Dispatcher {
         Ok(self.start(spec))
     }
 
-    /// Takes on one of the two jobs that a job is done by. It was admitted with that one.
+    /// Starts a leg of a job by way of another language. It was admitted with that job.
     fn submit_leg(self: &Arc<Self>, spec: JobSpec) -> Result<Arc<Job>, Refusal> {
         self.check_store()?;
         self.admission.enter_part(spec.session.tenant());
@@ -168,7 +164,7 @@ impl Dispatcher {
         }
     }
 
-    /// Whether one more job of this tenant is taken in.
+    /// Admits one more job of this tenant, or refuses it.
     fn admit(&self, tenant: &TenantId) -> Result<(), Refusal> {
         self.check_store()?;
         self.admission.enter(tenant).map_err(|(met, refusal)| {
@@ -184,21 +180,21 @@ impl Dispatcher {
         }
     }
 
-    /// The figures of a profile.
+    /// The settings of a profile.
     fn policy(&self, profile: Profile) -> &Arc<Policy> {
         &self.policies[profile as usize]
     }
 
-    /// Begins a job that was admitted.
+    /// Starts a job that was admitted.
     fn start(self: &Arc<Self>, spec: JobSpec) -> Arc<Job> {
-        let (sender, mailbox) = mpsc::channel(MAILBOX);
+        let (sender, receiver) = mpsc::channel(EVENT_BUFFER);
         let created_ms = self.shared.clock.now().as_millis();
         let job_events = sender.clone();
         let make = || Arc::new(Job::new(&spec, job_events, created_ms));
         let (job, made) = self.registry.get_or_insert(spec.id, make);
         if made {
             self.shared.metrics.jobs.open_jobs.inc();
-            let actor = JobActor::new(Arc::clone(self), Arc::clone(&job), spec, (sender, mailbox));
+            let actor = JobActor::new(Arc::clone(self), Arc::clone(&job), spec, (sender, receiver));
             tasks::start(actor.run());
         } else {
             self.admission.release(job.session.tenant());
@@ -206,7 +202,7 @@ impl Dispatcher {
         job
     }
 
-    /// Nothing came of a request before any node had its job: its id is free again.
+    /// A request ended before any node had its job: its id is free again.
     pub async fn release_request(&self, tenant: &TenantId, request: &RequestId, job: JobId) {
         if let Err(error) = self.shared.store.requests.release(tenant, request, &job).await {
             tracing::debug!(job.id = %job, %error, "a request's id stays bound until it is forgotten");
@@ -242,9 +238,9 @@ impl Dispatcher {
         self.shared.store.jobs.get(id).await.map_err(|error| store_down(&error))
     }
 
-    /// What a node's late or repeated word about a job means, for a node that wants an answer: it
-    /// names the job as the node knows it or by its own id. The word was heard before, or it is about an attempt that is not the node's.
-    pub async fn past_word(
+    /// The answer to a late or repeated message of a node about a job, which it names by the masked id or the
+    /// job's own: the same message took effect before, or the attempt is not the node's current one.
+    pub async fn past_message(
         &self,
         masked: JobId,
         node: &NodeId,
@@ -259,19 +255,19 @@ impl Dispatcher {
         if self.job(&job).is_none() {
             record = self.record(&job).await?;
             if record.is_none() {
-                // Or the job's own id, which whoever handed it in may have told the node.
+                // Or it is the job's own id, which the caller that submitted the job may have told the node.
                 job = masked;
             }
         }
         if let Some(job) = self.job(&job) {
             let own = |a: &&AttemptSummary| a.number == attempt && a.node == *node;
             let outcome = |view: &View| view.attempts.iter().find(own)?.outcome.clone();
-            // The first word may be on its way into the store at this moment.
+            // The first message may be taking effect at this moment.
             let known = job.until(|view| outcome(view).is_some());
             if job.view().attempts.iter().any(|a| own(&a)) {
-                let _ = tokio::time::timeout(PAST_WORD_WAIT, known).await;
-                let heard = outcome(&job.view()).as_deref() == Some("ok");
-                return if heard { Ok(()) } else { Err(stale()) };
+                let _ = tokio::time::timeout(PAST_MESSAGE_WAIT, known).await;
+                let applied = outcome(&job.view()) == Some(AttemptOutcome::Ok);
+                return if applied { Ok(()) } else { Err(stale()) };
             }
         }
         if record.is_none() {
@@ -299,7 +295,7 @@ impl Dispatcher {
         self.registry.open()
     }
 
-    /// Lets open jobs end for so long, then gives up those that have not: what is left of a drain.
+    /// The end of a drain: waits so long for open jobs to end, then cancels the others.
     pub async fn end_within(&self, limit: Duration) {
         let end = tokio::time::Instant::now() + limit;
         for round in 0.. {
@@ -323,7 +319,7 @@ impl Dispatcher {
         }
     }
 
-    /// Directions that were asked for in vain lately, the most wanted first.
+    /// Directions for which no node was found lately, the most wanted first.
     pub fn unmet(&self) -> Vec<(Route, bool)> {
         self.demand.unmet()
     }
@@ -344,7 +340,7 @@ impl Dispatcher {
         lengths.map(|(route, length)| (route.to_string(), length as u64)).collect()
     }
 
-    /// Runs until the engine ends: waiting jobs look again now and then.
+    /// Runs until the engine ends: waiting jobs choose again now and then.
     pub(crate) async fn watch_queue(self: Arc<Self>) {
         let mut tick = tokio::time::interval(Duration::from_millis(250));
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -356,20 +352,20 @@ impl Dispatcher {
 }
 
 impl Dispatcher {
-    /// Runs until the engine ends: other instances are told while jobs wait here, so that they say which
-    /// slots they free.
+    /// Runs until the engine ends: tells other instances while jobs wait here, so that they announce the slots
+    /// that they free.
     pub(crate) async fn tell_that_jobs_wait(self: Arc<Self>) {
         loop {
             self.queue.joined.notified().await;
             while !self.queue.is_empty() {
                 self.shared.outbox.tell_jobs_wait();
-                tokio::time::sleep(SAY_AGAIN).await;
+                tokio::time::sleep(ANNOUNCE_WAITING_EVERY).await;
             }
         }
     }
 }
 
-/// Has the store told of an ending as soon as it listens.
+/// Writes an ending as soon as the store answers.
 fn finish_later(dispatcher: &Dispatcher, id: JobId, by: EndedBy, ending: Ending, is_watched: bool) {
     let shared = Arc::clone(&dispatcher.shared);
     tasks::spawn("write an ending down", async move {

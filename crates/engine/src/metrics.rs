@@ -21,7 +21,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use edge::Edge;
-pub use edge::{Bytes, Held};
+pub use edge::{Bytes, CountGuard};
 use instance::InstanceMetrics;
 use jobs::JobMetrics;
 use known::By;

@@ -1,15 +1,14 @@
-//! The nodes that are connected to this instance: their life, their records, their word about jobs.
+//! The nodes that are connected to this instance: registrations, heartbeats, records, messages about jobs.
 //!
-//! - `handle`: one node, driven by the machine of [`lingua_core::link`]. `record`: what it asks of the
-//!   store.
-//! - `link`: what nodes, jobs and other instances are to each other.
-//! - `registration`: a node comes in and says that it lives. `word`: what it says about jobs.
+//! - `handle`: one node, driven by the machine of [`lingua_core::link`]. `record`: its calls to the store.
+//! - `link`: the interfaces between nodes, jobs and other instances.
+//! - `registration`: registrations and heartbeats. `inbound`: messages about jobs.
 //! - `marks`: nodes that miss something for a direction.
 //! - `limits`: how often a node may register. `status`: a node as people see it.
 //!
-//! A door calls [`Nodes::register`] for a connection and gets a [`Connection`]; with that it passes
-//! on heartbeats and words about jobs, and says when the connection is gone. The newest connection
-//! of a node wins; the older one is told so and has no further effect.
+//! The server calls [`Nodes::register`] and gets a [`Connection`]. With that it passes on heartbeats and messages
+//! about jobs, and reports when the connection is gone. The newest connection of a node counts; an older one is
+//! told to close and has no further effect.
 
 mod handle;
 mod limits;
@@ -18,16 +17,16 @@ mod marks;
 mod record;
 mod registration;
 mod status;
-mod word;
+mod inbound;
 
 pub(crate) use handle::NodeHandle;
+pub use inbound::MessageOutcome;
 pub(crate) use lingua_core::link::FORGET_AFTER;
 pub use lingua_core::link::{Arrival, Aside, BreakerView, NodeFailure, Reputation, Supports};
 pub use lingua_protocol::node::NodeDetail;
 pub use lingua_store::nodes::Order;
-pub(crate) use link::{LinkCommand, NodeLink, NodeRouter, SendError};
+pub(crate) use link::{LinkCommand, NodeLink, NodePort, NodeRouter, SendError};
 pub(crate) use status::NodeStatus;
-pub use word::Heard;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -48,10 +47,10 @@ use limits::Registrations;
 use link::Peers;
 use marks::Marks;
 
-/// Nodes that one instance holds; a fleet beyond it needs more instances.
+/// Nodes that one instance can have; a larger fleet needs more instances.
 const MAX_NODES: usize = 200_000;
 
-/// How often it is looked whose time has come.
+/// How often the timers of nodes are checked.
 const TICK: Duration = Duration::from_millis(250);
 
 /// The service of nodes.
@@ -71,31 +70,31 @@ pub(crate) struct NodeHost {
     peers: OnceLock<Arc<dyn Peers>>,
 }
 
-/// A wish to be a node.
+/// A registration of a node.
 pub struct Register {
     /// Its stable name.
     pub node: NodeId,
     /// What it can do; slots left out are the default's.
     pub declaration: Declaration,
-    /// Where it is in its life, by its own word.
+    /// The health that it declares.
     pub health: Health,
-    /// What it understands.
+    /// The protocol features of its agent.
     pub supports: Supports,
-    /// How it came in.
+    /// How it was admitted.
     pub arrival: Arrival,
-    /// Where to send what it is to do.
+    /// The queue of its connection.
     pub out: mpsc::Sender<ToNode>,
-    /// It tells what it runs in every heartbeat.
+    /// It reports what it runs in every heartbeat.
     pub reports: bool,
-    /// What it runs now, by ids as it knows them; `None` if it does not say.
+    /// What it runs now, by masked ids; `None` if it does not report that.
     pub running: Option<Vec<(JobId, u32)>>,
     /// How many jobs it runs, of a node that does not list them.
     pub running_jobs: Option<u32>,
-    /// What else it says.
+    /// What else it reports.
     pub detail: NodeDetail,
 }
 
-/// A node's connection, as its door holds it.
+/// A node's connection, as the server holds it.
 #[derive(Clone)]
 pub struct Connection {
     pub(crate) node: Arc<NodeHandle>,
@@ -114,28 +113,28 @@ impl Connection {
     }
 }
 
-/// What became of a wish to be a node.
+/// A node that is registered.
 pub struct Registered {
-    /// To speak for the node with.
+    /// For the messages of the node.
     pub connection: Connection,
     /// Rises with every connection of the node.
     pub epoch: u64,
-    /// How often the node is to say that it lives.
+    /// The heartbeat interval for the node.
     pub heartbeat: Duration,
-    /// It takes jobs; otherwise its warm-up is awaited.
+    /// It accepts jobs; otherwise its warm-up is awaited.
     pub ready: bool,
-    /// This instance knew the node, so its running jobs go on.
+    /// This instance knew the node before, so its running jobs go on.
     pub resumed: bool,
 }
 
-/// A sign of life. What is `None` stays as it was.
+/// A heartbeat. What is `None` stays as it was.
 #[derive(Default)]
 pub struct Heartbeat {
     /// What it can do, if that changed.
     pub declaration: Option<Declaration>,
-    /// Where it is in its life.
+    /// The health that it declares.
     pub health: Option<Health>,
-    /// What it runs, by ids as it knows them.
+    /// What it runs, by masked ids.
     pub running: Option<Vec<(JobId, u32)>>,
     /// How many jobs it runs, of a node that does not list them.
     pub running_jobs: Option<u32>,
@@ -166,7 +165,7 @@ impl Nodes {
         }
     }
 
-    /// Says who knows the nodes of other instances; once.
+    /// Sets who knows the nodes of other instances; once.
     pub(crate) fn set_peers(&self, peers: Arc<dyn Peers>) {
         let _ = self.host.peers.set(peers);
     }
@@ -175,18 +174,18 @@ impl Nodes {
         &self.host.shared
     }
 
-    /// The connection is gone. Of an older connection than the present one it means nothing.
+    /// The connection is gone. If it is not the node's newest one, nothing changes.
     pub fn gone(&self, connection: &Connection) {
         let epoch = connection.epoch;
         tracing::info!(node.id = %connection.node.id, epoch, "node disconnected");
         connection.node.apply(Event::Disconnected { epoch });
     }
 
-    /// The node's owner or an operator says that the node is well, if its connection is or was here: it
-    /// gets one job at once to show it. The error says when to say it again.
-    pub(crate) fn vouch(&self, id: &NodeId) -> Result<(), Duration> {
+    /// The node's owner or an operator says that the node works again. If its connection is or was here, it gets
+    /// one job as a probe at once. The error has the time after which to request a probe again.
+    pub(crate) fn request_probe(&self, id: &NodeId) -> Result<(), Duration> {
         let node = self.get(id);
-        let refused = node.and_then(|node| node.apply(Event::Vouched).word_refused);
+        let refused = node.and_then(|node| node.apply(Event::ProbeRequested).probe_refused);
         refused.map_or(Ok(()), Err)
     }
 
@@ -197,17 +196,17 @@ impl Nodes {
         }
     }
 
-    /// A node says that something is wrong with it: counted and shown.
+    /// A node reports an error: it is counted and shown.
     pub fn note_error(&self, from: &Connection, code: &str, message: &str) {
         self.shared().metrics.nodes.node_errors.inc();
         let text: String = format!("{code}: {message}").chars().take(256).collect();
-        // Its message may quote what was said: it is shown to administrators, and logged nowhere.
+        // The message may quote what a person said: it is shown to administrators and not logged.
         let reason = if is_code(code) { code } else { "not a code" };
         tracing::warn!(node.id = %from.node.id, reason, "a node reports an error");
         Arc::make_mut(&mut from.node.lock().detail).last_error = Some(text);
     }
 
-    /// The connection that a node's calls over HTTP act for.
+    /// The connection that a node's HTTP calls belong to.
     pub fn connection(&self, id: &NodeId) -> Option<Connection> {
         let node = self.get(id)?;
         let epoch = {
@@ -256,7 +255,7 @@ impl Nodes {
         self.host.all()
     }
 
-    /// Runs until the engine ends: what time does to nodes, and a store that is back.
+    /// Runs until the engine ends: the timers of nodes, and a store that is back.
     pub(crate) async fn watch(self: Arc<Self>) {
         let mut status = self.shared().store.status.clone();
         let mut connection = status.borrow_and_update().connection();
@@ -271,7 +270,7 @@ impl Nodes {
                         return;
                     }
                     let now = status.borrow_and_update().connection();
-                    // An answer that was late on the same connection lost nothing.
+                    // After a late answer on the same connection nothing is lost.
                     let late = planted::on(Flaw::LateAnswerReasserts);
                     if now.is_some() && (now != connection || late) {
                         connection = now;
@@ -282,7 +281,7 @@ impl Nodes {
         }
     }
 
-    /// Tells a store that is back everything about every node here.
+    /// Has every node written to the store again.
     fn assert_all(&self) {
         let nodes = self.all();
         tracing::info!(nodes = nodes.len(), "the store is back; telling it about the nodes here");
@@ -334,7 +333,7 @@ impl NodeHost {
         self.table.read().values().cloned().collect()
     }
 
-    /// Takes a node out of the table that is another instance's now.
+    /// Removes a node that is on another instance now.
     fn remove(&self, node: &NodeHandle) {
         let mut table = self.table.write();
         if table.get(&node.id).is_some_and(|known| std::ptr::eq(&**known, node)) {
@@ -342,7 +341,7 @@ impl NodeHost {
         }
     }
 
-    /// Removes a node of which nobody has heard for long, unless it came back a moment ago.
+    /// Removes a node that was not connected for long, unless it reconnected a moment ago.
     fn remove_unseen(self: &Arc<Self>, node: &NodeHandle) {
         {
             let mut table = self.table.write();

@@ -37,9 +37,11 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::job::{JobInput, JobReport, JobSpec, JobWord, NodeResult, ToNode};
+use crate::job::{JobInput, JobMessage, JobReport, JobSpec, NodeResult, ToNode};
 use crate::jobs::Job;
-use crate::nodes::{Arrival, Connection, Heard, Heartbeat, NodeDetail, Register, Supports};
+use crate::nodes::{
+    Arrival, Connection, Heartbeat, MessageOutcome, NodeDetail, Register, Supports,
+};
 use crate::peers::bodies::Fetch;
 use crate::secret::Secret;
 use crate::{Engine, Settings};
@@ -340,16 +342,16 @@ impl TestNode {
         }
     }
 
-    pub fn says(&self, (job, attempt): (JobId, u32), report: JobReport) -> Heard {
-        let word = JobWord { job, attempt: Some(attempt), token: None, report };
-        self.engine.nodes.job_word(&self.connection, word)
+    pub fn says(&self, (job, attempt): (JobId, u32), report: JobReport) -> MessageOutcome {
+        let word = JobMessage { job, attempt: Some(attempt), token: None, report };
+        self.engine.nodes.on_job_message(&self.connection, word)
     }
 
-    pub fn accepts(&self, job: (JobId, u32)) -> Heard {
+    pub fn accepts(&self, job: (JobId, u32)) -> MessageOutcome {
         self.says(job, JobReport::Ack)
     }
 
-    pub fn answers(&self, job: (JobId, u32)) -> Heard {
+    pub fn answers(&self, job: (JobId, u32)) -> MessageOutcome {
         let body = read_message(Bytes::from_static(b"{\"text_asr\":\"hello\"}"));
         self.says(job, JobReport::Result(NodeResult::Success(body)))
     }

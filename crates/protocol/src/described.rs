@@ -187,7 +187,7 @@ mod tests {
         seq: u32,
         /// A word.
         #[schema(inline)]
-        word: Word,
+        word: Choice,
         /// A part.
         #[schema(inline)]
         part: Option<Part>,
@@ -196,7 +196,7 @@ mod tests {
     #[derive(ToSchema)]
     #[schema(rename_all = "lowercase")]
     #[allow(dead_code, reason = "only described")]
-    enum Word {
+    enum Choice {
         Yes,
         No,
     }

@@ -205,7 +205,7 @@ mod tests {
     fn a_wrong_value_is_named_by_its_kind_and_not_quoted() {
         #[derive(Debug, Deserialize)]
         #[allow(dead_code, reason = "only read")]
-        struct Said {
+        struct Sample {
             seq: u32,
             kind: Option<Known>,
         }
@@ -214,7 +214,7 @@ mod tests {
             One,
             Two,
         }
-        let told = |text: &str| read::<Said>(text).unwrap_err();
+        let told = |text: &str| read::<Sample>(text).unwrap_err();
         for value in [
             "secret",
             "secret\\\", expected `secret",

@@ -17,6 +17,6 @@ mod describe;
 
 pub use capability::Abilities;
 pub use describe::{from_node, to_node};
-pub use inbound::{FromNode, JobReport, JobWord, decode};
+pub use inbound::{FromNode, JobMessage, JobReport, decode};
 pub use registration::{NodeDetail, NodeStatus};
 pub use result::ResultFields;

@@ -269,7 +269,7 @@ pub enum PeerResult {
         code: String,
         message: String,
         missing_model: Option<String>,
-        /// The node's own [`Told`].
+        /// The node's own [`ErrorText`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         told: Option<BodyRef>,
     },
@@ -277,7 +277,7 @@ pub enum PeerResult {
 
 /// A node's own messages for its failure.
 #[derive(Serialize, Deserialize)]
-pub struct Told {
+pub struct ErrorText {
     pub code: String,
     pub message: String,
 }
@@ -291,7 +291,7 @@ impl PeerResult {
                 NodeResult::Empty { body: read_message(body), reason }
             }
             PeerResult::Failure { code, message, missing_model, .. } => {
-                let told = serde_json::from_slice(&body).unwrap_or(Told { code, message });
+                let told = serde_json::from_slice(&body).unwrap_or(ErrorText { code, message });
                 NodeResult::Failure { code: told.code, message: told.message, missing_model }
             }
         }

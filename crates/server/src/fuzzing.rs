@@ -23,7 +23,7 @@ const OURS: [Target; 10] = [
     ("node", node::message),
     ("http_dispatch", http::dispatch),
     ("http_node", http::node),
-    ("http_word", http::word),
+    ("http_job_message", http::message),
     ("token", setup::token),
     ("config", setup::config),
 ];

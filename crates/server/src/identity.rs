@@ -28,7 +28,7 @@ pub(crate) use mint::{Wish, claims_of, make_key, mint, warnings};
 pub(crate) use revocations::{follow_revocations, of_tokens};
 pub(crate) use roles::{BearerToken, listed, other_role};
 pub(crate) use sockets::SocketAuth;
-pub(crate) use subjects::{Seat, Subjects};
+pub(crate) use subjects::{SubjectPermit, Subjects};
 
 use std::net::IpAddr;
 use std::sync::Arc;

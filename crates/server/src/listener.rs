@@ -20,7 +20,7 @@ use hyper::server::conn::http1::Builder;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use lingua_engine::metrics::{Held, Metrics};
+use lingua_engine::metrics::{CountGuard, Metrics};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -31,7 +31,7 @@ use crate::config::Limits;
 use crate::tls::{Certified, Tls};
 use crate::unfinished::{Account, Budget};
 use crate::workers::Places;
-use addresses::{Addresses, Seat};
+use addresses::{AddressPermit, Addresses};
 use meter::{Allowance, Metered, Written};
 
 /// For requests and sockets under way to end once it stops.
@@ -59,7 +59,7 @@ pub(crate) struct Peer {
     written: Written,
     allowance: Allowance,
     unfinished: Arc<Budget>,
-    _place: Arc<(OwnedSemaphorePermit, Seat, Held)>,
+    _place: Arc<(OwnedSemaphorePermit, AddressPermit, CountGuard)>,
 }
 
 impl Peer {
@@ -124,7 +124,7 @@ pub(crate) async fn serve(
             () = &mut stop => break,
         };
         let address = from.ip().to_canonical();
-        let Some(seat) = addresses.seat(address) else {
+        let Some(permit) = addresses.permit(address) else {
             terms.metrics.limited("connections_per_address");
             tracing::debug!(%address, "too many connections from one address");
             continue;
@@ -142,7 +142,7 @@ pub(crate) async fn serve(
             written: Written::default(),
             allowance: Allowance::default(),
             unfinished: Arc::clone(&terms.unfinished),
-            _place: Arc::new((place, seat, terms.metrics.connection())),
+            _place: Arc::new((place, permit, terms.metrics.connection())),
         };
         let (router, tls) = (router.clone(), terms.tls.clone());
         if places.is_single() {

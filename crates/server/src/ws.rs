@@ -24,7 +24,9 @@ use lingua_engine::job::Refusal;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 
 use crate::audit::{Audit, Outcome};
-use crate::identity::{Authenticator, BearerToken, Caller, Role, Seat, SocketAuth, other_role};
+use crate::identity::{
+    Authenticator, BearerToken, Caller, Role, SocketAuth, SubjectPermit, other_role,
+};
 use crate::listener::Peer;
 use inbound::Inbound;
 use socket::Socket;
@@ -54,7 +56,7 @@ pub(crate) async fn node(
     Extension(shown): Extension<BearerToken>,
 ) -> Response {
     let socket_peer =
-        SocketPeer { auth: SocketAuth::of_node(authenticator, &peer), audit, shown, seat: None };
+        SocketPeer { auth: SocketAuth::of_node(authenticator, &peer), audit, shown, permit: None };
     peer.is_stranger(STRANGERS_BYTES);
     upgrade.agree(move |stream| {
         let most = peer.limits.node_message_bytes;
@@ -77,7 +79,7 @@ pub(crate) async fn session(
         auth: SocketAuth::none(authenticator, peer.address),
         audit,
         shown,
-        seat: None,
+        permit: None,
     };
     peer.is_stranger(STRANGERS_BYTES);
     upgrade.agree(move |stream| {
@@ -105,7 +107,7 @@ struct SocketPeer {
     /// A token that came with the request.
     shown: BearerToken,
     /// One of the sessions that its subject may have.
-    seat: Option<Seat>,
+    permit: Option<SubjectPermit>,
 }
 
 impl SocketPeer {
@@ -123,7 +125,7 @@ impl SocketPeer {
     /// Takes one of the sessions that the subject may have.
     fn sit_down(&mut self, most: usize) -> Result<(), Refusal> {
         if let Caller::Known(known) = self.auth.caller() {
-            self.seat = Some(self.auth.authenticator().subjects.seat(known, most)?);
+            self.permit = Some(self.auth.authenticator().subjects.permit(known, most)?);
         }
         Ok(())
     }

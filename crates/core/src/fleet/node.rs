@@ -8,7 +8,6 @@ use super::{Fleet, NodeIx};
 use crate::eligibility::{Need, Standing, WhyNots, eligible, why_not};
 use crate::ids::NodeId;
 use crate::node::{Health, NodeProfile};
-use crate::slots::Usage;
 
 /// Which state of a node's profile a decision was made on. The store grants a slot only if it is
 /// still the current one. Only ever compared.
@@ -33,7 +32,7 @@ impl fmt::Debug for ProfileVersion {
     }
 }
 
-/// What the store knows about a node.
+/// What is known of a node. Its taken slots are counted apart: see [`super::Fleet::set_usage`].
 #[derive(Clone, Debug)]
 pub struct NodeEntry {
     /// What it can do.
@@ -42,8 +41,6 @@ pub struct NodeEntry {
     pub version: ProfileVersion,
     /// What it is at the moment.
     pub standing: Standing,
-    /// Slots taken on it; `None` leaves the local view as it is.
-    pub usage: Option<Usage>,
 }
 
 /// A node as this instance sees it.

@@ -47,7 +47,6 @@ pub(crate) fn entry(declared: Declaration) -> NodeEntry {
         profile: Arc::new(NodeProfile::from_declaration(declared).unwrap()),
         version: ProfileVersion::new(1),
         standing: Standing::READY,
-        usage: None,
     }
 }
 
@@ -310,8 +309,9 @@ fn own_placements_count_at_once_and_a_refusal_carries_the_truth() {
     assert_eq!(load(&fleet), (1, 1, true));
     fleet.put(n0.clone(), entry(writes(&["en", "zh"], 2)));
     assert_eq!(load(&fleet), (1, 1, true), "the same profile again says nothing about load");
-    let usage = Some(Usage { reserved: 0, running: 0 });
-    fleet.put(n0.clone(), NodeEntry { usage, ..entry(writes(&["en", "zh"], 3)) });
+    fleet.put(n0.clone(), entry(writes(&["en", "zh"], 3)));
+    assert_eq!(load(&fleet), (1, 3, false));
+    free_slot(&mut fleet, &n0);
     assert_eq!(load(&fleet), (0, 3, false));
     for _ in 0..5 {
         free_slot(&mut fleet, &n0);

@@ -14,9 +14,9 @@ pub(super) struct Attempt {
     pub state: AttemptState,
     /// When it was put on its way to the node.
     pub sent_at: Moment,
-    /// When it is given up: no ack, no answer, or a node that did not come back.
+    /// When it fails for want of an ack, of an answer, or of the node's return.
     pub due: Moment,
-    /// What its node understands.
+    /// The protocol features of its node.
     pub link: Link,
 }
 
@@ -37,25 +37,23 @@ pub(super) enum AttemptState {
     Away(Commit),
     /// It brought the answer, and the store is told.
     Answering,
-    /// The node is told to stop; then its slot is released or abandoned.
-    Stopping,
-    /// The job is over, and the store has not said yet whether there is a slot to release.
+    /// The job is over, and the store has not answered yet whether there is a slot to release.
     Discarded,
 }
 
 /// Whether the store knows that the node took the attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Commit {
-    /// It is to be told.
+    /// The store is to be told.
     Due,
-    /// It is being told.
+    /// The store is being told.
     Asked,
-    /// It knows, or finds out by the node's report.
+    /// The store knows, or learns it from the node's report.
     Done,
 }
 
 impl Attempt {
-    /// Whether a word of the node about it counts: at most one attempt of a job, or two while hedging.
+    /// Whether the node's messages about it count. At most one attempt of a job is live, two while hedging.
     pub fn is_live(&self) -> bool {
         use AttemptState::{Away, Running, Sending, Sent};
         matches!(self.state, Sending | Sent | Running(_) | Away(_))
@@ -66,7 +64,7 @@ impl Attempt {
         matches!(self.state, AttemptState::Running(_) | AttemptState::Away(_))
     }
 
-    /// When it is given up, if that is for the clock to say.
+    /// When it fails by the clock, if it can.
     pub fn timer(&self) -> Option<Moment> {
         self.is_live().then_some(self.due)
     }

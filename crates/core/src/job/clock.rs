@@ -1,4 +1,4 @@
-//! What is due by the clock: the deadline, the end of waiting, a second copy, an attempt without a word.
+//! What is due by the clock: the deadline, the end of waiting, a hedge, an attempt without an ack or answer.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::planted::{self, Flaw};
 use crate::time::Moment;
 
 impl Machine {
-    /// When a second copy may begin: once, for an accepted attempt without an answer.
+    /// When a hedge may begin: at most one for a job, beside an accepted attempt without an answer.
     pub(super) fn hedge_at(&self) -> Option<Moment> {
         let after = Duration::from_millis(self.policy.hedge_after_ms?);
         let mut live = self.attempts.iter().filter(|attempt| attempt.is_live());
@@ -23,7 +23,7 @@ impl Machine {
         (may && self.may_dispatch_again()).then(|| only.sent_at + after)
     }
 
-    /// Does what is due. Each step takes away what made it due.
+    /// Does what is due. Each step removes what made it due, so the loop ends.
     pub(super) fn on_timer(&mut self, out: &mut Effects) {
         while self.is_open() && self.timer().is_some_and(|at| at <= self.now) {
             if self.search.as_ref().and_then(Search::timer).is_some_and(|at| at <= self.now) {
@@ -69,7 +69,7 @@ impl Machine {
             }
             AttemptState::Running(_) => Failure::exec_timeout(),
             AttemptState::Sending => {
-                // Nobody said whether it is on the connection.
+                // The answer to `Send` is missing: it may be on the connection.
                 self.rejected += 1;
                 self.search = None;
                 if self.state == JobState::Selecting {
@@ -83,7 +83,7 @@ impl Machine {
         self.fail(at, failure, out);
     }
 
-    /// An older agent that keeps the speech for a later part of the turn says nothing about it.
+    /// Whether an older agent may have kept the speech for a later part of the turn. It sends no result then.
     fn was_kept(&self, attempt: &Attempt) -> bool {
         attempt.is_accepted() && attempt.link.keeps_speech && self.request.in_turn
     }

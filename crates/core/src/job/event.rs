@@ -1,7 +1,7 @@
-//! What a job is told and what it wants done: two closed lists.
+//! The events and effects of a job's machine: two closed lists.
 //!
-//! Every question among the effects is answered by exactly one event, at once or later. What comes in
-//! a message for a job ([`JobEvent`]) may be late, repeated or wrong: it counts only for a current attempt.
+//! Every effect that asks a question is answered by exactly one event, at once or later. A message for a job
+//! ([`JobEvent`]) may be late, repeated or wrong: it counts only for a current attempt.
 
 use std::time::Duration;
 
@@ -14,39 +14,39 @@ use crate::job::JobState;
 use crate::lang::Lang;
 use crate::outcome::Code;
 
-/// A message for a job: a node's word about an attempt, or a caller's about the job. Small,
-/// because every channel has room for many: what is large is boxed.
+/// A message for a job: from a node about an attempt, or from a caller about the job. Large parts are
+/// boxed, because every channel has room for many messages.
 pub enum JobEvent {
-    /// The assignment is on the node's wire. For a node that does not ack, this is the ack.
+    /// The assignment is written to the node's socket. For a node that does not ack, this is the ack.
     OnWire {
         /// Which attempt.
         attempt: u32,
     },
-    /// It did not get onto the node's wire.
+    /// The assignment was not written to the node's socket, and will not be.
     NotSent {
         /// Which attempt.
         attempt: u32,
     },
-    /// The node takes it, or has begun.
+    /// The node accepts it, or has begun.
     Ack {
         /// Which attempt.
         attempt: u32,
     },
-    /// The node does not take it.
+    /// The node does not accept it.
     Reject {
         /// Which attempt.
         attempt: u32,
         /// Why the node rejected it.
         reason: Box<Reject>,
     },
-    /// Something on the way to the result.
+    /// An intermediate result.
     Partial {
         /// Which attempt.
         attempt: u32,
         /// The node's message as it came.
         body: Box<NodeMessage>,
     },
-    /// The node is done with it.
+    /// The node's result.
     Result {
         /// Which attempt.
         attempt: u32,
@@ -58,12 +58,12 @@ pub enum JobEvent {
         /// Which attempt.
         attempt: u32,
     },
-    /// The node is back.
+    /// The node is connected again.
     NodeBack {
         /// Which attempt.
         attempt: u32,
     },
-    /// The node says that it does not have it.
+    /// The node reported that it does not have it.
     Dropped {
         /// Which attempt.
         attempt: u32,
@@ -73,16 +73,15 @@ pub enum JobEvent {
         /// Which attempt.
         attempt: u32,
     },
-    /// Nobody wants the job any more.
+    /// Its caller or session gives the job up.
     Cancel {
-        /// Why, in a word.
+        /// Why it is given up.
         reason: &'static str,
     },
 }
 
 impl JobEvent {
-    /// Whether one like it may be left out of a channel that is nearly full: a node may repeat these
-    /// again and again.
+    /// Whether it may be left out of a channel that is nearly full. A node may repeat these without end.
     pub fn may_be_missed(&self) -> bool {
         matches!(self, JobEvent::Ack { .. } | JobEvent::Partial { .. })
     }
@@ -90,9 +89,9 @@ impl JobEvent {
 
 /// Something that happened.
 pub enum Event {
-    /// The job was handed in. The first event.
+    /// The job was submitted. The first event.
     Submitted,
-    /// [`Effect::Choose`]: this node, whose slot in the fleet view is the job's.
+    /// [`Effect::Choose`]: this node was chosen, and one of its slots counts as taken in the fleet view.
     Chosen {
         /// Which node.
         node: NodeId,
@@ -107,7 +106,7 @@ pub enum Event {
     OldestMark(Option<NodeId>),
     /// [`Effect::FindAnotherWay`].
     AnotherWay(Option<Way>),
-    /// [`Effect::BeginLeg`]: the job of this leg is handed in, unless it was refused.
+    /// [`Effect::BeginLeg`]: the job of this leg is submitted, unless it was refused.
     LegBegun {
         /// Which leg.
         leg: Leg,
@@ -127,33 +126,33 @@ pub enum Event {
     Reserved {
         /// Which attempt.
         attempt: u32,
-        /// What became of the slot.
+        /// The answer about the slot.
         slot: SlotAnswer,
-        /// What became of the record that was to be written with it.
+        /// The answer about the record, if that was to be written too.
         record: RecordAnswer,
     },
     /// [`Effect::WriteRecord`].
     Recorded {
-        /// The attempt that went along.
+        /// The attempt that was written as the first assignment.
         attempt: Option<u32>,
-        /// What became of it.
+        /// The answer.
         answer: RecordAnswer,
     },
     /// [`Effect::WriteAssignment`].
     AssignmentWritten {
         /// Which attempt.
         attempt: u32,
-        /// What became of it.
+        /// The answer.
         answer: AssignAnswer,
     },
-    /// [`Effect::Send`]: the assignment is on the node's connection. Comes before any word of the node.
+    /// [`Effect::Send`]: the assignment is on the node's connection. It comes before any message of the node.
     Sent {
         /// Which attempt.
         attempt: u32,
-        /// What the node understands.
+        /// The protocol features of the node.
         link: Link,
     },
-    /// [`Effect::Send`]: it is not, and never will be.
+    /// [`Effect::Send`]: the assignment is not on the connection, and never will be.
     NotSent {
         /// Which attempt.
         attempt: u32,
@@ -164,15 +163,8 @@ pub enum Event {
     Committed {
         /// Which attempt.
         attempt: u32,
-        /// What became of the lease.
+        /// The answer about the lease.
         answer: CommitAnswer,
-    },
-    /// [`Effect::CancelOnNode`].
-    CancelPosted {
-        /// Which attempt.
-        attempt: u32,
-        /// The node was told and stops when told.
-        obeys: bool,
     },
     /// [`Effect::Finish`] and [`Effect::FinishByAnswer`].
     Finished(FinishAnswer),
@@ -182,9 +174,9 @@ pub enum Event {
     Called(Wakeup),
     /// [`Effect::AskRetryBudget`].
     RetryBudget(BudgetAnswer),
-    /// [`Effect::Watch`]: whether it worked.
+    /// [`Effect::Watch`]: whether the deadline is watched.
     Watched(bool),
-    /// Nothing else waits for the job at this moment: what could be put off is done now.
+    /// No other event waits for the job: a commit that was put off is to be done now.
     Idle,
     /// The moment of [`super::Machine::timer`] has come.
     Timer,
@@ -195,7 +187,7 @@ pub enum Event {
 /// One of the two jobs of a translation by way of another language.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leg {
-    /// From what was said into the language between.
+    /// From the source language into the language between.
     First,
     /// From there on.
     Second,
@@ -211,46 +203,46 @@ impl Leg {
     }
 }
 
-/// What a leg's job tells.
+/// News of a leg's job.
 #[derive(Clone)]
 pub enum LegNews {
-    /// A dispatch of it went out.
+    /// An attempt of it was sent.
     Assigned,
     /// A node has it.
     Accepted,
-    /// Something on the way.
+    /// An intermediate result.
     Partial(NodeMessage),
     /// It is over.
     Ended(Ended),
 }
 
-/// What became of a wish for a slot.
+/// The store's answer to a request for a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlotAnswer {
-    /// The slot is the attempt's.
+    /// The attempt has the slot.
     Granted,
-    /// It is not; another node may have one.
+    /// It has none; another node may have a free one.
     Refused,
-    /// The store does not answer. What it may have granted is given back without the job.
+    /// The store did not answer. A slot that it may have granted is released without the job.
     StoreDown,
 }
 
-/// What became of the job's record.
+/// The store's answer about the job's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordAnswer {
-    /// Nothing was to be written.
+    /// It was not to be written.
     NotAsked,
-    /// It is there.
+    /// It is written.
     Written,
     /// It was there before: another instance has the job, or had it.
     Exists,
     /// A newer connection has the session.
     Superseded,
-    /// The store does not answer.
+    /// The store did not answer.
     StoreDown,
 }
 
-/// What became of an assignment that was to be written.
+/// The store's answer to an assignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AssignAnswer {
     /// It is the current one.
@@ -261,51 +253,51 @@ pub enum AssignAnswer {
     Ended,
     /// A later attempt is the current one, or none is left.
     Refused,
-    /// The store does not answer.
+    /// The store did not answer.
     StoreDown,
 }
 
-/// What a node understands, as far as its jobs are concerned.
+/// The protocol features of a node, as far as its jobs are concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Link {
-    /// It repeats a result until it is told that it arrived.
+    /// It repeats a result until that is acknowledged.
     pub result_ack: bool,
     /// It acks by an HTTP call and so takes longer.
     pub calls: bool,
-    /// An older agent, which says nothing of speech that it keeps for a later part of a turn.
+    /// An older agent, which sends no result for speech that it keeps for a later part of a turn.
     pub keeps_speech: bool,
 }
 
 /// Why an assignment did not get onto a node's connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotSent {
-    /// The node has as many jobs as it can do, although the store granted one more.
+    /// The node has as many attempts as it has slots open, although the store granted one more.
     Full,
-    /// It has no connection, or does not read from it.
+    /// It has no connection, or the queue of its connection is full.
     Unreachable,
 }
 
-/// What became of the commit of a reserved slot.
+/// The store's answer to the commit of a reserved slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommitAnswer {
-    /// It is a running one now.
+    /// The lease is a running one now.
     Kept,
-    /// It was gone.
+    /// The lease had expired, and the slot is taken.
     Lost,
-    /// The store does not answer. The node's next report puts that right.
+    /// The store did not answer. The node's next report restores the lease.
     StoreDown,
 }
 
-/// Whether the store let this job be ended here.
+/// The store's answer to the ending of the job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FinishAnswer {
-    /// It did, or is told later.
+    /// The job is ended by it, or the store is told later.
     Accepted,
     /// The job had been ended before.
     Refused,
 }
 
-/// What became of a wish to wait.
+/// The answer of the wait queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueAnswer {
     /// The job waits.
@@ -317,20 +309,20 @@ pub enum QueueAnswer {
 /// What a waiting job is called for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wakeup {
-    /// A slot of this node is the job's to ask for.
+    /// A slot of this node came free, and the job is to reserve it.
     Slot(NodeId),
     /// To choose again.
     Look,
-    /// To go: the queue is full, and others have less in it.
+    /// To leave: the queue is full, and other tenants have fewer jobs in it.
     Leave,
 }
 
-/// Whether one more dispatch is within the budget of retries.
+/// The answer of the retry budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BudgetAnswer {
-    /// It is, and it was taken.
+    /// One more attempt is within the budget, and was charged to it.
     Allowed,
-    /// It is not.
+    /// The budget is used up.
     Spent,
 }
 
@@ -338,60 +330,61 @@ pub enum BudgetAnswer {
 pub enum Effect {
     /// Choose a node and count its slot as taken.
     Choose {
-        /// Where choosing goes on.
+        /// Where choosing continues.
         from: ChooseFrom,
         /// Among which nodes.
         among: Among,
     },
-    /// Of the nodes that are marked as missing something for the pair, find the one whose mark is the
-    /// oldest among those that [`super::Machine::may_unmark`] allows.
+    /// Find the node with the oldest mark for the direction, among those that
+    /// [`super::Machine::may_unmark`] allows.
     FindOldestMark,
-    /// Look for a way to be of use all the same, among these.
+    /// Find another way to serve the job, among these.
     FindAnotherWay(Fallbacks),
-    /// Say what the fleet lacks, and when to try again.
+    /// Describe what the fleet lacks, and when to try again.
     DescribeLack(Lack),
-    /// The job wants text alone from now on.
+    /// The job needs text alone from now on.
     SwitchToText,
-    /// The job wants what was said in writing from now on, and no translation.
+    /// The job needs a transcript from now on, and no translation.
     SwitchToOriginal,
-    /// Hand in the job of this leg.
+    /// Submit the job of this leg.
     BeginLeg {
         /// Which leg.
         leg: Leg,
         /// The language between.
         via: Lang,
-        /// The end of the second is spoken.
+        /// The answer of the second leg is spoken.
         speech: bool,
     },
-    /// Give the job of this leg up.
+    /// Cancel the job of this leg.
     CancelLeg {
         /// Which leg.
         leg: Leg,
-        /// Why, in a word.
+        /// The reason in the cancel message.
         reason: &'static str,
     },
-    /// Show and tell that a node was found for this leg.
+    /// Publish that a node was found for this leg.
     LegPlaced {
         /// Which leg.
         leg: Leg,
     },
-    /// Show that a node has this leg. Not told: the speech is not safe before the end.
+    /// Publish to callers that a node has this leg. The session is not told: until the end, the speech is lost
+    /// with this instance.
     LegAccepted {
         /// Which leg.
         leg: Leg,
     },
-    /// Show that this leg is over.
+    /// Publish that this leg is over.
     LegOver {
         /// Which leg.
         leg: Leg,
-        /// A code; empty for a good end.
+        /// A code; empty if it did not fail.
         outcome: String,
     },
     /// Ask the store for a slot on the node that was chosen.
     Reserve {
         /// For this attempt.
         attempt: u32,
-        /// Write the job's record along, with this attempt as the first assignment.
+        /// Write the job's record in the same step, with this attempt as the first assignment.
         with_record: bool,
     },
     /// Make this attempt the current one in the store.
@@ -414,35 +407,31 @@ pub enum Effect {
         /// Which attempt.
         attempt: u32,
     },
-    /// Give the attempt's slot back. What the node still says of it has no effect.
+    /// Release the attempt's slot. What the node still sends about the attempt has no effect.
     Release {
         /// Which attempt.
         attempt: u32,
         /// When others may have the slot.
         pace: Pace,
     },
-    /// Leave the attempt's slot to the node: its lease lapses, or the node reports that it is done.
+    /// Have the node told to stop. Its slot is released by whoever has the node's connection: when the node
+    /// stops or reports, or when the lease expires. What the node still sends about the attempt has no effect.
     Abandon {
         /// Which attempt.
         attempt: u32,
-    },
-    /// Tell the node to stop.
-    CancelOnNode {
-        /// Which attempt.
-        attempt: u32,
-        /// Why, in a word.
+        /// The reason in the cancel message.
         reason: &'static str,
     },
-    /// Tell the node that its result arrived.
+    /// Acknowledge the node's result.
     AcknowledgeResult {
         /// Which attempt.
         attempt: u32,
     },
-    /// End the job in the store by an answer of this attempt, and give its slot back.
+    /// End the job in the store by the answer of this attempt, and release its slot.
     FinishByAnswer {
         /// Which attempt.
         attempt: u32,
-        /// By the owner's right, because two copies ran and the store knows only one.
+        /// End it as the job's owner: after a hedge the store knows only one of two attempts.
         by_owner: bool,
     },
     /// End the job in the store without an answer.
@@ -457,45 +446,45 @@ pub enum Effect {
         /// Which attempt.
         attempt: u32,
     },
-    /// Wait for a slot.
+    /// Join the wait queue.
     JoinQueue,
-    /// Wait no longer.
+    /// Leave the wait queue.
     LeaveQueue,
-    /// The job found a slot by looking for itself: it counts for its tenant like one handed over.
+    /// The job found a slot after it had waited: charge it to the tenant's share.
     ChargeShare,
-    /// The slot that was handed over was not there: it does not count for its tenant.
+    /// The slot that was handed over was not granted: refund it to the tenant's share.
     RefundShare,
-    /// Take one dispatch from the budget of retries.
+    /// Charge one attempt to the retry budget.
     AskRetryBudget,
     /// A retry was not within the budget.
     RetryRefused,
-    /// The search ended without a node, and the job goes on without one.
+    /// The search for a hedge ended without a node; the first attempt goes on.
     SearchEnded,
-    /// Have any instance end the job at its deadline.
+    /// Have the deadline watched by all instances.
     Watch,
-    /// Show and tell that the job looks for a node.
+    /// Publish that the job looks for a node.
     Selecting,
-    /// Show that it waits.
+    /// Publish that it waits.
     Waiting,
     /// It waited so long.
     Waited(Duration),
-    /// Show and tell that an attempt is on its way.
+    /// Publish that an attempt is on its way.
     Dispatched {
         /// Which attempt.
         attempt: u32,
         /// How its node was chosen.
         source: Source,
-        /// The attempt before it goes on beside it.
+        /// It is a hedge: the attempt before goes on.
         hedge: bool,
-        /// It is the first dispatch of the job.
+        /// It is the first attempt of the job.
         first: bool,
     },
-    /// Show and tell that the node has it.
+    /// Publish that the node has it.
     Accepted {
         /// Which attempt.
         attempt: u32,
     },
-    /// Show and tell what is known so far.
+    /// Publish an intermediate result.
     Partial {
         /// Which attempt.
         attempt: u32,
@@ -508,55 +497,55 @@ pub enum Effect {
         attempt: u32,
         /// With this code of ours.
         code: Code,
-        /// As it is shown: the node's own code if it has one.
+        /// The code that is published: the node's own code if there is one.
         text: String,
         /// What counts against the node.
-        blame: Blame,
-        /// How long it had been with the node.
+        fault: Fault,
+        /// How long ago it was sent.
         wasted: Duration,
     },
     /// An attempt was stopped.
     AttemptStopped {
         /// Which attempt.
         attempt: u32,
-        /// Why, in a word.
+        /// The reason in the cancel message.
         reason: &'static str,
     },
-    /// An attempt brought the answer.
+    /// An attempt answered.
     AttemptAnswered {
         /// Which attempt.
         attempt: u32,
-        /// After so long, if the answer is a result that counts for the node.
+        /// After so long, if that counts as the node's latency.
         took: Option<Duration>,
     },
-    /// The node misses a model for the pair.
+    /// The node misses a model for the direction.
     NoteGap {
         /// Which attempt.
         attempt: u32,
-        /// Which model, if it says.
+        /// Which model, if the node named it.
         model: Option<String>,
     },
     /// Another attempt follows after a failure with this code.
     Retrying(Code),
-    /// Something worth knowing about the choice.
+    /// Publish a note on the choice of a node.
     Note(Note),
-    /// The event was not about anything current, and is counted.
+    /// The event was stale. It is counted.
     Ignored,
-    /// The job is over, in this way. Said once.
+    /// The job ended. It comes once.
     End(Ended),
-    /// Another instance has the job. Said once, in place of an ending.
+    /// Another instance has the job. It comes once, in place of [`Effect::End`].
     Detach,
 }
 
-/// What one event brings about. The owner keeps one and has it filled again.
+/// The effects of one event. The owner reuses one list.
 pub type Effects = Vec<Effect>;
 
-/// Where choosing goes on.
+/// Where choosing continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChooseFrom {
     /// A new search begins.
     Start,
-    /// The same search begins at the first node again.
+    /// The same search begins again at the first node.
     Anew,
     /// The next node of the same search.
     Next,
@@ -565,47 +554,47 @@ pub enum ChooseFrom {
 /// Among which nodes to choose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Among {
-    /// Among all, those that look full last; while others wait for the same, only among those that look
-    /// free: a slot of a node that looks full is on its way to one of them.
+    /// Among all, nodes that look full last. While other jobs wait for the same direction, only among nodes
+    /// that look free: the next slot of a full node goes to one of those.
     FreeIfOthersWait,
-    /// Only among those that look free: who waits is called when another comes free.
+    /// Only among nodes that look free: a job that waited is called when another slot comes free.
     Free,
 }
 
-/// When others may have a slot that is given back.
+/// When other jobs may have a slot that is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
     /// At once.
     Now,
-    /// In a moment: the node said that it has no slot free.
+    /// In a moment: the node rejected the job as busy.
     AfterRest,
 }
 
 /// What counts against a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Blame {
+pub enum Fault {
     /// Nothing does.
     None,
     /// The attempt.
     Attempt,
     /// The loss of the connection over which the attempt was sent.
     ConnectionLost,
-    /// The attempt, if the node lost it over the same connection; else the loss of that connection.
+    /// The attempt, if the node lost it over the same connection; otherwise the loss of that connection.
     Dropped,
 }
 
-/// Something worth knowing about the choice of a node.
+/// A note on the choice of a node, for callers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Note {
     /// The preferred node was passed over for this reason.
     PreferredPassed(Passed),
-    /// The preferred node has no slot free.
+    /// The preferred node has no free slot.
     PreferredFull,
     /// No node speaks the target language: the answer is text.
     TextOnly,
-    /// No node translates: the answer is what was said.
+    /// No node translates: the answer is the transcript.
     OriginalOnly,
-    /// No node translates straight into the target language.
+    /// No node translates directly into the target language.
     Pivot {
         /// The language between.
         via: Lang,

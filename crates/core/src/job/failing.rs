@@ -1,9 +1,9 @@
-//! An attempt comes to nothing: try elsewhere, wait for the other copy, or end. And the one ending.
+//! A failed attempt: try another node, wait for the hedge, or end. And the one ending.
 
 use std::time::Duration;
 
 use super::attempt::AttemptState;
-use super::event::{Blame, Effect, Effects, FinishAnswer, Pace};
+use super::event::{Effect, Effects, Fault, FinishAnswer, Pace};
 use super::machine::{Hedge, Machine, Phase, Record};
 use super::outcome::{Ended, Refusal, is_code, is_fault};
 use super::search::{Search, SearchKind, SearchStep};
@@ -14,7 +14,7 @@ use crate::planted::{self, Flaw};
 /// How an attempt ends without an answer.
 pub(super) struct Failure {
     refusal: Refusal,
-    blame: Blame,
+    fault: Fault,
     slot: SlotFate,
 }
 
@@ -23,56 +23,56 @@ pub(super) struct Failure {
 enum SlotFate {
     /// The node has nothing of the attempt any more: it is released.
     Free,
-    /// The node has no slot free by its own count: it is released and left alone for a moment.
+    /// The node rejected the job as busy: the slot is released, and counts as taken here for a moment.
     Rest,
-    /// The node may still work: it is told to stop.
+    /// The node may still work: it is told to stop, and releases the slot.
     Stop,
 }
 
 impl Failure {
-    fn new(refusal: Refusal, blame: Blame, slot: SlotFate) -> Self {
-        Failure { refusal, blame, slot }
+    fn new(refusal: Refusal, fault: Fault, slot: SlotFate) -> Self {
+        Failure { refusal, fault, slot }
     }
 
     pub fn node_gone() -> Self {
         let refusal = Refusal::new(Code::NodeUnavailable, "the node's connection was lost");
-        Failure::new(refusal, Blame::ConnectionLost, SlotFate::Stop)
+        Failure::new(refusal, Fault::ConnectionLost, SlotFate::Stop)
     }
 
     pub fn dropped() -> Self {
         let refusal = Refusal::new(Code::NodeUnavailable, "the node no longer has the job");
-        Failure::new(refusal, Blame::Dropped, SlotFate::Free)
+        Failure::new(refusal, Fault::Dropped, SlotFate::Free)
     }
 
     pub fn exec_timeout() -> Self {
         let refusal = Refusal::new(Code::JobTimeout, "the node took too long");
-        Failure::new(refusal, Blame::Attempt, SlotFate::Stop)
+        Failure::new(refusal, Fault::Attempt, SlotFate::Stop)
     }
 
     pub fn ack_timeout() -> Self {
         let refusal = Refusal::new(Code::AckTimeout, "the node did not accept the job in time");
-        Failure::new(refusal, Blame::Attempt, SlotFate::Stop)
+        Failure::new(refusal, Fault::Attempt, SlotFate::Stop)
     }
 
-    /// The node may work on, and nothing counts against it.
+    /// The node may work on, and the failure does not count against it.
     pub fn kept(refusal: Refusal) -> Self {
-        Failure::new(refusal, Blame::None, SlotFate::Stop)
+        Failure::new(refusal, Fault::None, SlotFate::Stop)
     }
 
     pub fn busy() -> Self {
         let full = "the node has no slot free by its own count";
-        Failure::new(Refusal::new(Code::AllNodesBusy, full), Blame::None, SlotFate::Rest)
+        Failure::new(Refusal::new(Code::AllNodesBusy, full), Fault::None, SlotFate::Rest)
     }
 
     pub fn missing_model() -> Self {
         let refusal = Refusal::new(Code::ModelNotAvailable, "the node misses a model");
-        Failure::new(refusal, Blame::None, SlotFate::Free)
+        Failure::new(refusal, Fault::None, SlotFate::Free)
     }
 
     pub fn refused(text: &str) -> Self {
         let text: String = text.chars().take(200).collect();
         let detail = format!("the node refused the job: {text}");
-        Failure::new(Refusal::new(Code::NodeUnavailable, detail), Blame::None, SlotFate::Free)
+        Failure::new(Refusal::new(Code::NodeUnavailable, detail), Fault::None, SlotFate::Free)
     }
 }
 
@@ -87,7 +87,7 @@ impl Machine {
     ) {
         let attempt = self.attempts[at].number;
         if self.attempts[at].link.result_ack {
-            // What became of the job is not the node's concern: it need not say this again.
+            // Whatever becomes of the job, the node need not repeat the result.
             out.push(Effect::AcknowledgeResult { attempt });
         }
         let message: String = message.chars().take(512).collect();
@@ -95,24 +95,24 @@ impl Machine {
         if known == Some(Code::ModelNotAvailable) {
             out.push(Effect::NoteGap { attempt, model: missing_model });
         }
-        let blame = if is_fault(&code) { Blame::Attempt } else { Blame::None };
+        let fault = if is_fault(&code) { Fault::Attempt } else { Fault::None };
         let mut refusal = Refusal::new(known.unwrap_or(Code::ProcessingError), message);
         if known.is_none() && is_code(&code) {
             refusal.node_code = Some(code);
         }
-        self.fail(at, Failure::new(refusal, blame, SlotFate::Free), out);
+        self.fail(at, Failure::new(refusal, fault, SlotFate::Free), out);
     }
 
     /// An attempt is over without an answer.
     pub(super) fn fail(&mut self, at: usize, failure: Failure, out: &mut Effects) {
-        let Failure { refusal, blame, slot } = failure;
+        let Failure { refusal, fault, slot } = failure;
         let attempt = &self.attempts[at];
         let (number, code) = (attempt.number, refusal.code);
         out.push(Effect::AttemptFailed {
             attempt: number,
             code,
             text: refusal.code_text().to_owned(),
-            blame,
+            fault,
             wasted: self.now.since(attempt.sent_at),
         });
         let again = slot == SlotFate::Rest || planted::on(Flaw::FailedNodeChosenAgain);
@@ -120,7 +120,10 @@ impl Machine {
             self.excluded.push(attempt.node.clone());
         }
         match slot {
-            SlotFate::Stop => self.stop(at, "given_up", out),
+            SlotFate::Stop => {
+                self.attempts.remove(at);
+                out.push(abandon(number, "given_up"));
+            }
             SlotFate::Free | SlotFate::Rest => {
                 let pace = if slot == SlotFate::Rest { Pace::AfterRest } else { Pace::Now };
                 self.attempts.remove(at);
@@ -132,7 +135,7 @@ impl Machine {
         }
         self.failure = Some(refusal);
         match &mut self.search {
-            // The second copy takes the place of the first.
+            // The hedge is the job's only attempt now.
             Some(search) if search.step != SearchStep::HedgeBudget => {
                 search.kind = SearchKind::Sole;
                 self.step(JobStep::Retry);
@@ -143,32 +146,13 @@ impl Machine {
         }
     }
 
-    /// Has the node of an attempt told to stop.
-    fn stop(&mut self, at: usize, reason: &'static str, out: &mut Effects) {
-        let attempt = &mut self.attempts[at];
-        attempt.state = AttemptState::Stopping;
-        out.push(Effect::CancelOnNode { attempt: attempt.number, reason });
-    }
-
-    /// A node that may still work and cannot be told to stop keeps its slot until the lease lapses, so
-    /// that it never gets more than it can do.
-    pub(super) fn on_cancel_posted(&mut self, number: u32, obeys: bool, out: &mut Effects) {
-        let stopping = |at: &usize| self.attempts[*at].state == AttemptState::Stopping;
-        let Some(at) = self.position(number).filter(stopping) else { return };
-        self.attempts.remove(at);
-        out.push(match obeys || planted::on(Flaw::AbandonedSlotReleased) {
-            true => Effect::Release { attempt: number, pace: Pace::Now },
-            false => Effect::Abandon { attempt: number },
-        });
-    }
-
     /// Whether and how the job goes on after a failed attempt.
     fn again(&mut self, code: Code, out: &mut Effects) {
         if !self.may_dispatch_again() || self.rejected > MAX_REJECTED {
             return self.end_with_failure(out);
         }
         self.search = Some(Search::new(SearchKind::Sole, SearchStep::RetryBudget));
-        // A job that no node began costs nothing to try again.
+        // A retry of a job that no node began is not charged to the budget.
         let refused = self.rejected > 0 && self.dispatches == 0;
         if refused || matches!(code, Code::AllNodesBusy | Code::ModelNotAvailable) {
             return self.retry(out);
@@ -176,7 +160,7 @@ impl Machine {
         out.push(Effect::AskRetryBudget);
     }
 
-    /// A retry is allowed: it follows after a pause, as long as there is time for one.
+    /// A retry is allowed: it follows after a pause, if there is time for one.
     pub(super) fn back_off(&mut self, out: &mut Effects) {
         let timing = &self.policy.timing;
         let doubled = self.policy.retry_backoff_ms << self.dispatches.saturating_sub(1).min(4);
@@ -219,7 +203,7 @@ impl Machine {
         self.end(Ended::Failed(failure), out);
     }
 
-    /// An attempt brought the ending.
+    /// An attempt answered.
     pub(super) fn answer(&mut self, at: usize, ended: Ended, out: &mut Effects) {
         let attempt = self.attempts[at].number;
         self.attempts[at].state = AttemptState::Answering;
@@ -247,38 +231,36 @@ impl Machine {
     }
 
     fn stop_all(&mut self, reason: &'static str, out: &mut Effects) {
-        for at in 0..self.attempts.len() {
-            if self.attempts[at].is_live() {
-                out.push(Effect::AttemptStopped { attempt: self.attempts[at].number, reason });
-                self.stop(at, reason, out);
-            }
+        for attempt in self.attempts.extract_if(.., |attempt| attempt.is_live()) {
+            out.push(Effect::AttemptStopped { attempt: attempt.number, reason });
+            out.push(abandon(attempt.number, reason));
         }
     }
 
-    /// Ends the search. A slot that was granted is released; of one that is being asked for the
-    /// answer is awaited.
+    /// Ends the search. A slot that was granted is released; one that was requested is released when the store
+    /// grants it.
     fn end_search(&mut self, out: &mut Effects) {
         if let Some(search) = self.search.take()
             && matches!(search.step, SearchStep::JoiningQueue | SearchStep::Waiting { .. })
         {
             out.push(Effect::LeaveQueue);
         }
-        for at in 0..self.attempts.len() {
-            match self.attempts[at].state {
-                AttemptState::Reserving => self.attempts[at].state = AttemptState::Discarded,
-                AttemptState::Sending => self.stop(at, "given_up", out),
-                _ => {}
+        self.attempts.retain_mut(|attempt| {
+            let number = attempt.number;
+            match attempt.state {
+                AttemptState::Reserving => {
+                    attempt.state = AttemptState::Discarded;
+                    return !planted::on(Flaw::AskedSlotKept);
+                }
+                AttemptState::Recording => {
+                    out.push(Effect::Release { attempt: number, pace: Pace::Now });
+                }
+                AttemptState::Sending => {
+                    out.push(abandon(number, "given_up"));
+                }
+                _ => return true,
             }
-        }
-        if planted::on(Flaw::AskedSlotKept) {
-            self.attempts.retain(|attempt| attempt.state != AttemptState::Discarded);
-        }
-        self.attempts.retain(|attempt| {
-            let granted = attempt.state == AttemptState::Recording;
-            if granted {
-                out.push(Effect::Release { attempt: attempt.number, pace: Pace::Now });
-            }
-            !granted
+            false
         });
     }
 
@@ -287,7 +269,7 @@ impl Machine {
         let mut ended = std::mem::replace(&mut **ended, Ended::Cancelled(String::new()));
         let Some(number) = *by else {
             if answer == FinishAnswer::Refused && matches!(ended, Ended::Done(_)) {
-                // Of two jobs in place of one.
+                // The legs answered, but the job had been ended before.
                 out.push(Effect::Ignored);
                 ended = Ended::Failed(late());
             }
@@ -320,6 +302,15 @@ impl Machine {
         self.end_search(out);
         self.phase = Phase::Over;
         out.push(Effect::Detach);
+    }
+}
+
+/// A node that may still work keeps its slot until whoever has its connection knows that it stopped, so that it
+/// never gets more than it can do.
+fn abandon(attempt: u32, reason: &'static str) -> Effect {
+    match planted::on(Flaw::AbandonedSlotReleased) {
+        true => Effect::Release { attempt, pace: Pace::Now },
+        false => Effect::Abandon { attempt, reason },
     }
 }
 

@@ -1,4 +1,4 @@
-//! What nodes and callers say. It counts for a current attempt alone.
+//! Messages of nodes and callers. A node's message counts only for a current attempt.
 
 use std::time::Duration;
 
@@ -38,13 +38,13 @@ impl Machine {
         }
         let open = self.is_open() || planted::on(Flaw::SecondAnswerTaken);
         match at.filter(|at| open && told(&self.attempts[*at])) {
-            Some(at) => self.on_word(at, message, out),
+            Some(at) => self.on_node_message(at, message, out),
             None => out.push(Effect::Ignored),
         }
     }
 
-    /// A node's word about a current attempt.
-    fn on_word(&mut self, at: usize, message: JobEvent, out: &mut Effects) {
+    /// A node's message about a current attempt.
+    fn on_node_message(&mut self, at: usize, message: JobEvent, out: &mut Effects) {
         match message {
             JobEvent::OnWire { .. } | JobEvent::Ack { .. } => self.accepted(at, out),
             JobEvent::Partial { attempt, body } => {
@@ -67,7 +67,7 @@ impl Machine {
                 AttemptState::Away(_) => {}
                 _ => self.fail(at, Failure::node_gone(), out),
             },
-            // It has it all the same: only the word that it took it was lost.
+            // The node acked it: only the receipt was lost.
             JobEvent::NotSent { .. } if self.attempts[at].is_accepted() => {}
             JobEvent::NotSent { .. } => {
                 self.not_begun();
@@ -92,7 +92,7 @@ impl Machine {
         }
     }
 
-    /// The node has the job. Said again it changes nothing.
+    /// The node has the job. A repeated ack changes nothing.
     fn accepted(&mut self, at: usize, out: &mut Effects) {
         if self.attempts[at].state != AttemptState::Sent {
             return;
@@ -129,7 +129,7 @@ impl Machine {
     }
 }
 
-/// The word of an older agent for a part whose speech went into a later part of its turn.
+/// The ending of a part whose speech an older agent added to a later part of its turn.
 pub(super) fn no_text() -> Ended {
     Ended::Empty { body: None, reason: "NO_TEXT_ASSIGNED".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! The machine of one job: what happens by messages, by the clock, and in the store.
+//! The machine of one job: its state, and the events that concern an attempt under way.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::outcome::Code;
 use crate::planted::{self, Flaw};
 use crate::time::Moment;
 
-/// A job without a session that is open for so long is watched by all instances: one that ends sooner
-/// needs nobody.
+/// A job without a session that is open for so long has its deadline watched by all instances. Most jobs
+/// end sooner.
 const WATCH_AFTER: Duration = Duration::from_millis(100);
 
-/// The pause after a watch that the store did not take.
+/// The pause before the store is asked again to watch the deadline.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
-/// One job. See the module for what it promises.
+/// One job. The documentation of the module says what it guarantees.
 pub struct Machine {
     pub(super) policy: Arc<Policy>,
     pub(super) request: Request,
@@ -41,16 +41,16 @@ pub struct Machine {
     pub(super) rejected: u32,
     /// Nodes that failed or refused this job.
     pub(super) excluded: Vec<NodeId>,
-    /// Nodes that said a moment ago that they have no slot free.
+    /// Nodes that rejected the job as busy.
     pub(super) busy: Vec<NodeId>,
-    /// Nodes that miss something and are asked all the same, because no other is left.
+    /// Nodes that miss a model and are asked all the same, because no other is left.
     pub(super) unmarked: Vec<NodeId>,
     /// How long it has been in the queue.
     pub(super) waited: Duration,
     pub(super) record: Record,
     pub(super) hedge: Hedge,
     pub(super) watch: Watch,
-    /// The two jobs that it is done by, if it is.
+    /// The legs, of a job by way of another language.
     pub(super) relay: Option<Relay>,
     /// Why the last attempt failed.
     pub(super) failure: Option<Refusal>,
@@ -61,7 +61,7 @@ pub(super) enum Phase {
     /// Not yet submitted.
     New,
     Open,
-    /// The store is told of the ending, which this attempt brought.
+    /// The store is told of the ending, and which attempt answered if one did.
     Finishing(Box<Ended>, Option<u32>),
     Over,
 }
@@ -74,7 +74,7 @@ pub(super) enum Record {
     Written,
 }
 
-/// A second copy is begun at most once.
+/// A job is hedged at most once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Hedge {
     Unused,
@@ -120,7 +120,7 @@ impl Machine {
         }
     }
 
-    /// Takes note of an event and says what is to be done, in this order.
+    /// Handles an event. The effects are to be performed in their order.
     pub fn on_event(&mut self, now: Moment, event: Event, out: &mut Effects) {
         self.now = self.now.max(now);
         match event {
@@ -145,7 +145,6 @@ impl Machine {
             Event::Sent { attempt, link } => self.on_sent(attempt, link, out),
             Event::NotSent { attempt, reason } => self.on_not_sent(attempt, reason, out),
             Event::Committed { attempt, answer } => self.on_committed(attempt, answer, out),
-            Event::CancelPosted { attempt, obeys } => self.on_cancel_posted(attempt, obeys, out),
             Event::Finished(answer) => self.on_finished(answer, out),
             Event::Queued(answer) => self.on_queued(answer, out),
             Event::Called(wakeup) => self.on_called(wakeup, out),
@@ -162,7 +161,7 @@ impl Machine {
         self.state
     }
 
-    /// Whether it has ended, and nothing of it is left to release.
+    /// Whether it has ended and no slot of it is left to release.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over) && self.attempts.is_empty()
     }
@@ -177,12 +176,12 @@ impl Machine {
         self.watch == Watch::On
     }
 
-    /// Whether something was put off until nothing else waits for the job: [`Event::Idle`].
+    /// Whether a commit was put off until no other event waits: [`Event::Idle`] is to follow.
     pub fn awaits_idle(&self) -> bool {
         self.attempts.iter().any(|attempt| commit_of(attempt) == Some(Commit::Due))
     }
 
-    /// When [`Event::Timer`] is to come; `None` once only answers are awaited.
+    /// When [`Event::Timer`] is to follow; `None` once only answers are awaited.
     pub fn timer(&self) -> Option<Moment> {
         if !matches!(self.phase, Phase::Open) {
             return None;
@@ -197,14 +196,14 @@ impl Machine {
         Some(others.into_iter().flatten().fold(self.request.deadline, Moment::min))
     }
 
-    /// How long placing may take on a node that acks by calls or not.
+    /// How long sending and the ack may take together. A node that acks by HTTP calls has longer.
     pub fn placing(&self, by_call: bool) -> Duration {
         let timing = &self.policy.timing;
         let own = Duration::from_millis(timing.send_ms + timing.ack_ms_of(by_call));
         step_timeout(self.now, self.request.deadline, own).unwrap_or_default()
     }
 
-    /// Nodes that the job does not want now: those that failed or refused it, and those that have it.
+    /// Nodes that the job cannot use now: those that failed or refused it, and those that have it.
     pub fn unwanted(&self) -> impl Iterator<Item = &NodeId> {
         let live = self.attempts.iter().filter(|attempt| attempt.is_live());
         self.excluded.iter().chain(&self.busy).chain(live.map(|attempt| &attempt.node))
@@ -220,7 +219,7 @@ impl Machine {
         &self.unmarked
     }
 
-    /// Whether a node's mark may be left aside for this job.
+    /// Whether this job may ignore that the node is marked as missing a model.
     pub fn may_unmark(&self, node: &NodeId) -> bool {
         let Request { preferred, strict, .. } = &self.request;
         let wanted = preferred.as_ref().filter(|_| *strict).is_none_or(|only| only == node);
@@ -253,7 +252,7 @@ impl Machine {
         (from + exec).min(self.request.deadline)
     }
 
-    /// Puts an attempt whose slot is granted on its way.
+    /// Sends an attempt whose slot is granted.
     pub(super) fn send(&mut self, at: usize, out: &mut Effects) {
         let due = self.now + self.placing(true);
         let attempt = &mut self.attempts[at];
@@ -315,7 +314,7 @@ impl Machine {
             _ => return,
         };
         attempt.state = state;
-        // What the store missed, the node's next report puts right.
+        // If the store did not answer, the node's next report restores the lease.
         if answer == CommitAnswer::Lost {
             let late = Refusal::new(Code::AckTimeout, "the ack came after the slot was gone");
             self.fail(at, Failure::kept(late), out);

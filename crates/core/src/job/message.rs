@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// A message whose fields are found and not parsed: whoever hears it later takes what concerns them, without
-/// another pass over the text. Cheap to clone.
+/// A message with the places of its fields. The values are not parsed: a reader takes the fields that it needs,
+/// without another pass over the text. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct NodeMessage {
     body: Bytes,
@@ -54,7 +54,7 @@ impl NodeMessage {
         })
     }
 
-    /// The value of a field as it was written. Of one that is there twice the last counts.
+    /// The value of a field as it was written. Of a repeated field the last counts.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields().filter(|(found, _)| *found == name).last().map(|(_, value)| value)
     }

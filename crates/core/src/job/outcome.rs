@@ -19,11 +19,11 @@ pub enum Reject {
 pub enum NodeResult {
     /// With an answer: the message as it came.
     Success(NodeMessage),
-    /// With nothing to say: silence, or speech that went into another part of the turn.
+    /// Without an answer, and without a failure: silence, or speech that belongs to another part of the turn.
     Empty {
         /// The message as it came.
         body: NodeMessage,
-        /// The node's word for it.
+        /// The node's reason code.
         reason: String,
     },
     /// With an error.
@@ -37,13 +37,13 @@ pub enum NodeResult {
     },
 }
 
-/// Whether a failure with this code is the node's fault: a model that it does not have is a fact
-/// about it, and speech that it has already worked on is nobody's fault.
+/// Whether a failure with this code counts against the node. A missing model does not, and neither does
+/// speech that the node has worked on already.
 pub fn is_fault(code: &str) -> bool {
     code != Code::ModelNotAvailable.as_str() && !code.starts_with("DUPLICATE_")
 }
 
-/// A code of a node's own that may be passed on and logged.
+/// Whether this is a code that may be passed on and logged.
 pub fn is_code(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
@@ -58,9 +58,9 @@ pub struct Refusal {
     pub node_code: Option<String>,
     /// A sentence for people.
     pub detail: String,
-    /// When trying again makes sense.
+    /// After how many milliseconds to try again.
     pub retry_after_ms: Option<u64>,
-    /// For the audit log: a word that stays the same whatever the sentence says.
+    /// A stable reason for the audit log.
     pub reason: Option<&'static str>,
 }
 
@@ -70,7 +70,7 @@ impl Refusal {
         Refusal { code, node_code: None, detail: detail.into(), retry_after_ms: None, reason: None }
     }
 
-    /// The same, with a word for the audit log.
+    /// The same, with a reason for the audit log.
     pub fn because(self, reason: &'static str) -> Self {
         Refusal { reason: Some(reason), ..self }
     }
@@ -100,7 +100,7 @@ impl Refusal {
 pub enum Ended {
     /// With an answer: the node's message as it came.
     Done(NodeMessage),
-    /// With nothing to say.
+    /// Without an answer, because nothing was said.
     Empty {
         /// The node's message as it came, if there was one.
         body: Option<NodeMessage>,
@@ -109,12 +109,12 @@ pub enum Ended {
     },
     /// Without an answer.
     Failed(Refusal),
-    /// Nobody wanted it any more.
+    /// Its caller or session gave it up.
     Cancelled(String),
 }
 
 impl Ended {
-    /// A word for metrics, logs and the store: empty for a good end.
+    /// A code for metrics, logs and the store; empty if it did not fail.
     pub fn code(&self) -> &str {
         match self {
             Ended::Done(_) | Ended::Empty { .. } => "",

@@ -1,9 +1,9 @@
-//! A translation by way of another language: two jobs one after the other, one deadline, one ending.
+//! A translation by way of another language: two legs one after the other, one deadline, one ending.
 //!
-//! The job itself never has a node then. It hands in a job from what was said into the language between, and
-//! when that is done a second one from there. While they run it waits for their news and for its own
-//! deadline; whatever ends it gives up the one that runs. Its record in the store is written before the first
-//! is handed in, so that no other instance begins the same.
+//! The job itself has no node then. It submits one job into the language between, and when that is done a
+//! second one from there. While a leg runs, the job waits for its news and for its own deadline; whatever ends
+//! the job cancels the leg. The record in the store is written before the first leg is submitted, so that no
+//! other instance begins the same job.
 
 use super::event::{Effect, Effects, Leg, LegNews, Note, RecordAnswer};
 use super::machine::{Machine, Phase, Record};
@@ -12,15 +12,15 @@ use super::search::SearchStep;
 use super::{JobState, JobStep};
 use crate::lang::Lang;
 
-/// Where the two jobs are.
+/// The state of the two legs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Relay {
     /// The language between.
     via: Lang,
-    /// The end of it is spoken.
+    /// The answer is spoken.
     speech: bool,
     leg: Leg,
-    /// Its job was handed in, and has not ended.
+    /// Its job was submitted, and has not ended.
     runs: bool,
 }
 
@@ -39,7 +39,7 @@ impl Machine {
         out.push(Effect::WriteRecord { attempt: None });
     }
 
-    /// The record of the job is written, or was asked for in vain.
+    /// The store answered about the record of the job.
     pub(super) fn on_relay_recorded(&mut self, answer: RecordAnswer, out: &mut Effects) {
         match self.record_answered(answer) {
             Ok(()) => self.begin_leg(Leg::First, out),
@@ -58,7 +58,7 @@ impl Machine {
         out.push(Effect::BeginLeg { leg, via, speech });
     }
 
-    /// A leg was handed in, or refused at once.
+    /// A leg was submitted, or refused at once.
     pub(super) fn on_leg_begun(&mut self, leg: Leg, refused: Option<Refusal>, out: &mut Effects) {
         if let Some(refusal) = refused.filter(|_| self.is_running(leg)) {
             self.leg_over(Ended::Failed(refusal), out);
@@ -85,7 +85,7 @@ impl Machine {
                 out.push(Effect::LegAccepted { leg });
             }
             LegNews::Accepted => out.push(Effect::LegAccepted { leg }),
-            // Only the first hears the person; what the second says on the way is a translation.
+            // The partials of the first are what the person said; those of the second are translations.
             LegNews::Partial(body) if leg == Leg::First => {
                 out.push(Effect::Partial { attempt: 1, body });
             }
@@ -94,7 +94,7 @@ impl Machine {
         }
     }
 
-    /// A leg is over: the other one follows, or the job is over too.
+    /// A leg is over: the second one follows, or the job ends.
     fn leg_over(&mut self, ended: Ended, out: &mut Effects) {
         let Some(relay) = &mut self.relay else { return };
         relay.runs = false;
@@ -106,7 +106,7 @@ impl Machine {
         }
     }
 
-    /// Whatever ends the job gives up the leg that runs.
+    /// Cancels the leg that runs.
     pub(super) fn stop_leg(&mut self, reason: &'static str, out: &mut Effects) {
         if let Some(relay) = self.relay.as_mut().filter(|relay| relay.runs) {
             relay.runs = false;

@@ -1,4 +1,4 @@
-//! How a job gets onto a node: choose, reserve, write down, send; or wait in the queue.
+//! How a job gets onto a node: choose, reserve, write the assignment, send; or wait in the queue.
 
 use super::attempt::{Attempt, AttemptState};
 use super::event::{
@@ -14,8 +14,8 @@ use crate::outcome::Code;
 use crate::planted::{self, Flaw};
 use crate::time::Moment;
 
-/// Nodes that look full and are asked all the same before the job waits: the store may know of a slot
-/// that this instance does not.
+/// Nodes that look full and are asked for a slot all the same before the job waits: another instance may
+/// have freed one.
 const ASKED_THOUGH_FULL: u32 = 2;
 
 /// The search for a node, from the first choice to the dispatch.
@@ -24,7 +24,7 @@ pub(super) struct Search {
     pub kind: SearchKind,
     pub step: SearchStep,
     pub entry: Entry,
-    /// Where the next choice goes on.
+    /// Where the next choice continues.
     pub from: ChooseFrom,
     /// Nodes that looked full and were asked all the same, since the job last waited.
     full_asked: u32,
@@ -35,14 +35,14 @@ pub(super) struct Search {
 pub(super) enum SearchKind {
     /// The job has no node.
     Sole,
-    /// It has one, and a second copy is wanted if there is room.
+    /// It has one, and a hedge begins if a slot is free.
     Hedge,
 }
 
 /// What the search waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SearchStep {
-    /// Whether the budget allows a second copy.
+    /// Whether the budget allows a hedge.
     HedgeBudget,
     /// Whether the budget allows a retry.
     RetryBudget,
@@ -51,15 +51,15 @@ pub(super) enum SearchStep {
     Placing,
     /// A node whose mark may be left aside.
     OldestMark(Verdict),
-    /// A way to be of use all the same.
+    /// Another way to serve the job: text alone, a pivot or the original.
     AnotherWay,
-    /// The record, before the first of two jobs is handed in.
+    /// The record, before the first leg is submitted.
     WritingRelay,
     /// The moment of a retry.
     BackingOff {
         until: Moment,
     },
-    /// What the fleet lacks, for the job's ending.
+    /// A description of what the fleet lacks, for the job's ending.
     Lack,
     /// The record, before the job waits.
     WritingRecord,
@@ -75,9 +75,9 @@ pub(super) enum SearchStep {
 pub(super) enum Entry {
     /// It never waited.
     Direct,
-    /// It was called out of the queue to look for itself.
+    /// It was called out of the queue to choose again.
     Called,
-    /// A slot was handed to it, and counts for its tenant already.
+    /// A slot was handed to it, which counts for its tenant's share already.
     Handed,
 }
 
@@ -86,7 +86,7 @@ impl Search {
         Search { kind, step, entry: Entry::Direct, from: ChooseFrom::Start, full_asked: 0 }
     }
 
-    /// For a second copy, if the budget allows one.
+    /// For a hedge, if the budget allows one.
     pub fn hedge() -> Self {
         Search::new(SearchKind::Hedge, SearchStep::HedgeBudget)
     }
@@ -99,7 +99,7 @@ impl Search {
         }
     }
 
-    /// Whether the slot that it found is to count for its tenant.
+    /// Whether the slot that it found is to be counted for its tenant's share.
     pub fn owes_share(&self) -> bool {
         self.entry == Entry::Called
     }
@@ -221,7 +221,7 @@ impl Machine {
         out.push(Effect::WriteAssignment { attempt: number });
     }
 
-    /// Takes note of what became of the record; `Err` if the job cannot go on.
+    /// Notes the store's answer about the record; `Err` if the job cannot go on.
     pub(super) fn record_answered(&mut self, answer: RecordAnswer) -> Result<(), RecordAnswer> {
         match answer {
             RecordAnswer::NotAsked => Ok(()),
@@ -259,7 +259,7 @@ impl Machine {
                 self.number = number;
                 return self.send(at, out);
             }
-            // The store lost the record, and this job has been its only owner all along.
+            // The store lost the record. No other instance can have had the job in between.
             AssignAnswer::Unknown => {
                 self.record = Record::Asked;
                 return out.push(Effect::WriteRecord { attempt: Some(number) });
@@ -330,14 +330,14 @@ impl Machine {
         }
     }
 
-    /// No candidate is left: be content with less, wait, or end.
+    /// No candidate is left: serve the job in another way, wait, or end.
     fn none_left(&mut self, verdict: Verdict, out: &mut Effects) {
         let Some(search) = &mut self.search else { return };
         if search.kind == SearchKind::Hedge {
             self.search = None;
             return out.push(Effect::SearchEnded);
         }
-        // Nodes that said they are busy are asked again, once no other is left.
+        // Nodes that rejected the job as busy are asked again once no other is left.
         let busy = search.full_asked >= ASKED_THOUGH_FULL || !self.busy.is_empty();
         search.full_asked = 0;
         self.busy.clear();
@@ -366,7 +366,7 @@ impl Machine {
         }
     }
 
-    /// Each way is gone once, so that this comes to an end.
+    /// Each way is tried once, so this ends.
     pub(super) fn on_another_way(&mut self, way: Option<Way>, out: &mut Effects) {
         if !self.is_at(SearchStep::AnotherWay) {
             return;
@@ -403,7 +403,7 @@ impl Machine {
     fn wait_or_end(&mut self, verdict: Verdict, out: &mut Effects) {
         let refusal = match verdict {
             Verdict::Busy | Verdict::PreferredBusy => return self.wait(out),
-            // Nobody is left after an attempt that failed: its failure is the ending.
+            // No node is left after an attempt that failed: its failure is the ending.
             _ if self.failure.is_some() => return self.end_with_failure(out),
             Verdict::PreferredNotCapable(_) => Refusal::new(
                 Code::PreferredNodeNotCapable,

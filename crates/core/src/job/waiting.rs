@@ -1,4 +1,4 @@
-//! A job for which all is full waits in the queue, and one that nobody takes says why.
+//! A job waits in the queue while every able node is full, and ends with a reason if none has a free slot in time.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl Machine {
             return self.describe(Lack::Slot(Busy::QueueFull), out);
         }
         let queue_max = Duration::from_millis(self.policy.timing.queue_max_ms);
-        // However often it waits, it waits no longer than that in all.
+        // The limit is for all its waiting together.
         let until = (self.now + queue_max.saturating_sub(self.waited)).min(self.request.deadline);
         self.step(JobStep::Wait);
         if let Some(search) = &mut self.search {

@@ -1,4 +1,4 @@
-//! Attempts come to the node, are given up, and are lost.
+//! How attempts come to the node, are abandoned and are lost.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ impl<K: Kinds> Machine<K> {
     pub(super) fn on_assign(
         &mut self,
         new: NewAttempt<K::Listener>,
-        message: K::Message,
+        assignment: K::Assignment,
         out: &mut Effects<K>,
     ) {
         if !self.is_connected() {
@@ -22,18 +22,18 @@ impl<K: Kinds> Machine<K> {
         }
         let twice = planted::on(Flaw::EnvelopeActedOnTwice);
         if self.attempts.by_token(new.token).is_some() && !twice {
-            // Said twice: the node has it.
+            // A repeated request: the node has it.
             return;
         }
         if !self.has_room_for(&new.token.job) {
             return out.push(Effect::NotAssigned(NotAssigned::Full));
         }
         self.attempts.insert(Attempt::new(new, Some(self.epoch), self.now));
-        out.push(Effect::Send(ToNode::Assign(message)));
+        out.push(Effect::Send(ToNode::Assign(assignment)));
     }
 
-    /// Whether the node can have one attempt more than it has. The store counts leases, and those
-    /// lapse when a busy machine is late to renew them; the node works on.
+    /// Whether the node can have one attempt more. The grant of the store is not enough: leases expire when they
+    /// are renewed too late, and the node works on.
     fn has_room_for(&self, job: &JobId) -> bool {
         let open = match planted::on(Flaw::RoomNotChecked) {
             true => usize::MAX,
@@ -42,15 +42,15 @@ impl<K: Kinds> Machine<K> {
         self.attempts.len() < open || self.attempts.slots_taken(self.now, Some(job)) < open
     }
 
-    /// The node has an attempt that another process sent it. Its job learns later than this machine
-    /// that the node is here: what the node does not run any more it has said by now.
+    /// The node has an attempt that another process sent. The job's instance notices later than this one that
+    /// the node is here, so the node's report may have come before.
     pub(super) fn on_adopted(&mut self, new: NewAttempt<K::Listener>, out: &mut Effects<K>) {
         let token = new.token;
         if let Some(mut held) = self.attempts.remove_token(token) {
             (held.listener, held.wanted_until) = (new.listener, new.wanted_until);
             if held.phase == Phase::Abandoned {
                 held.phase = Phase::Working;
-                // Whoever waits for it now counts its slot.
+                // The job that waits for it now counts its slot.
                 out.extend(held.slot.take().map(Effect::SlotFreed));
             }
             self.attempts.insert(held);
@@ -80,8 +80,8 @@ impl<K: Kinds> Machine<K> {
             return self.release(token, out);
         }
         if let Some(supports) = self.supports() {
-            // The slot of a node that obeys is free once the cancel is on its connection: whoever
-            // gets it next is behind that.
+            // If the node stops when told to, the slot is free once the cancel is on its connection: the
+            // next assignment comes after it.
             let frees = token.filter(|_| supports.cancel);
             out.push(Effect::Send(ToNode::Cancel { job, attempt, reason, frees }));
         }
@@ -94,7 +94,7 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    pub(super) fn on_blamed(
+    pub(super) fn on_attempt_failed(
         &mut self,
         job: &JobId,
         attempt: u32,
@@ -113,7 +113,7 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    /// Gives the slot of an abandoned attempt back.
+    /// Releases the slot of an abandoned attempt.
     pub(super) fn release(&mut self, token: LeaseToken, out: &mut Effects<K>) {
         if planted::on(Flaw::SlotReleasedTwice) && self.attempts.by_token(token).is_some() {
             return out.push(Effect::Release { token, slot: None });
@@ -123,7 +123,7 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    /// The assign did not fit onto the connection: the node has nothing of it.
+    /// The assignment did not fit into the queue of the connection.
     pub(super) fn on_not_queued(&mut self, token: LeaseToken, out: &mut Effects<K>) {
         self.attempts.remove_token(token);
         self.inhibit(out);
@@ -155,7 +155,7 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    /// The node does not have this attempt any more: its job looks after the slot, or nobody does.
+    /// The node does not have this attempt any more. The slot is its job's, or free if it was abandoned.
     pub(super) fn drop_attempt(&mut self, token: LeaseToken, out: &mut Effects<K>) {
         let Some(held) = self.attempts.remove_token(token) else { return };
         if !held.is_wanted() {
@@ -169,7 +169,8 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    /// What the loss of an attempt counts as. What another process sent was perhaps lost with it.
+    /// The fault that the loss of an attempt counts as. What another process sent may have been lost with that
+    /// process.
     fn fault_of(&self, held: &Attempt<K>) -> Option<Fault> {
         let sent_over = held.sent_over?;
         let present = self.is_connected() && sent_over == self.epoch;

@@ -19,11 +19,11 @@ pub struct NewAttempt<L> {
     pub turn: String,
     /// Which utterance of its session it is.
     pub index: u64,
-    /// Who hears what becomes of it.
+    /// Gets its news.
     pub listener: L,
-    /// Its lease lasts so long from now.
+    /// How long its lease lasts from now.
     pub lease: Duration,
-    /// After this nobody can want it any more; `None` of a job that ends it by itself.
+    /// When its job is over at the latest; `None` if the job is of this instance and ends the attempt itself.
     pub wanted_until: Option<Moment>,
 }
 
@@ -35,16 +35,16 @@ pub struct Attempt<K: Kinds> {
     pub turn: String,
     /// Which utterance of its session it is.
     pub index: u64,
-    /// Who hears what becomes of it.
+    /// Gets its news.
     pub listener: K::Listener,
-    /// Its slot as its job counted it, once it is abandoned.
+    /// Its slot, as its job counted it, once it is abandoned.
     pub(super) slot: Option<K::Slot>,
     pub(super) phase: Phase,
     /// The epoch of the connection over which it was sent; `None` if another process sent it.
     pub(super) sent_over: Option<u64>,
     pub(super) sent_at: Moment,
-    /// When the node first spoke of it.
-    pub(super) heard_at: Option<Moment>,
+    /// When the node's first message about it came.
+    pub(super) first_message_at: Option<Moment>,
     pub(super) lease_until: Moment,
     pub(super) wanted_until: Option<Moment>,
 }
@@ -54,13 +54,13 @@ pub struct Attempt<K: Kinds> {
 pub(super) enum Phase {
     /// On its way to the node or being worked on, and its job waits for it.
     Working,
-    /// By its report the node does not run what it was sent over an earlier connection. It may have
-    /// the result, and has until then to bring it.
+    /// It was sent over an earlier connection, and the node's report does not name it. The node may have the
+    /// result, and has until then to send it.
     Missing { until: Moment },
-    /// The node said how it ended or that it does not take it; its job has to end it.
+    /// The node sent a result or a reject; the job has to end the attempt.
     Answered,
-    /// Nobody waits for it; the node may still work on it, and its slot is out for as long as its
-    /// lease.
+    /// No job waits for it. The node may still work on it, and its slot counts as taken until the lease
+    /// expires.
     Abandoned,
 }
 
@@ -76,14 +76,14 @@ impl<K: Kinds> Attempt<K> {
             phase: Phase::Working,
             sent_over,
             sent_at: now,
-            // One that another process sent the node has known for a while.
-            heard_at: sent_over.is_none().then_some(now),
+            // One that another process sent was received a while ago.
+            first_message_at: sent_over.is_none().then_some(now),
             lease_until: now + lease,
             wanted_until,
         }
     }
 
-    /// Whether somebody waits for it.
+    /// Whether a job waits for it.
     pub fn is_wanted(&self) -> bool {
         self.phase != Phase::Abandoned
     }
@@ -112,16 +112,16 @@ impl<K: Kinds> Attempt<K> {
         }
     }
 
-    /// Whether the node could not name it in a report of that moment over the connection of this
-    /// epoch: it was sent, or the node first spoke of it, later.
+    /// Whether it is too new to be in a report of that moment over the connection of this epoch: it was sent
+    /// later, or the node's first message about it came later.
     pub(super) fn is_newer_than(&self, reported_at: Moment, epoch: u64) -> bool {
-        let later =
-            self.sent_at >= reported_at || self.heard_at.is_some_and(|heard| heard >= reported_at);
+        let later = self.sent_at >= reported_at
+            || self.first_message_at.is_some_and(|first| first >= reported_at);
         later && self.sent_over == Some(epoch) && !planted::on(Flaw::OlderReportObeyed)
     }
 
-    /// How it stands to a count of running jobs of that moment over the connection of this epoch.
-    /// What was sent within `crossing` of it may have crossed with it.
+    /// The attempt, as a count of running jobs of that moment over the connection of this epoch is compared with
+    /// it. What was sent less than `crossing` before may not be counted.
     pub(super) fn counted(&self, at: Moment, epoch: u64, crossing: Duration) -> Counted {
         Counted {
             token: self.token,
@@ -131,7 +131,7 @@ impl<K: Kinds> Attempt<K> {
         }
     }
 
-    /// When time alone changes something about it.
+    /// When time alone changes it.
     fn due(&self) -> Option<Moment> {
         let own = match self.phase {
             Phase::Missing { until } => Some(until),
@@ -142,9 +142,9 @@ impl<K: Kinds> Attempt<K> {
     }
 }
 
-/// What time did to the attempts.
+/// The attempts that time changed.
 pub(super) struct Lapsed<K: Kinds> {
-    /// Missing ones whose grace is over.
+    /// Missing ones whose grace period is over.
     pub missing: Vec<LeaseToken>,
     /// Abandoned ones whose leases are over, now removed.
     pub freed: Vec<Attempt<K>>,
@@ -212,8 +212,8 @@ impl<K: Kinds> Attempts<K> {
         self.by_job.drain().map(|(_, attempt)| attempt).collect()
     }
 
-    /// Nobody waits for it any more. A job of another instance does not say when the store extended
-    /// its lease: it did so with the node's first word, for `running_lease`.
+    /// No job waits for it any more. Of a job of another instance it is not known here when the store extended
+    /// the lease: that was after the node's first message, for `running_lease`.
     pub fn abandon(
         &mut self,
         job: &JobId,
@@ -222,18 +222,18 @@ impl<K: Kinds> Attempts<K> {
         running_lease: Duration,
     ) {
         let held = self.by_job.get_mut(job).filter(|held| held.token.attempt == attempt);
-        // Said again it changes nothing: its slot is counted already.
+        // Repeated, it changes nothing: the slot is counted already.
         let Some(held) = held.filter(|held| held.is_wanted()) else { return };
         (held.phase, held.slot) = (Phase::Abandoned, slot);
         if held.wanted_until.is_some() {
-            let committed = held.heard_at.unwrap_or(held.sent_at) + running_lease;
+            let committed = held.first_message_at.unwrap_or(held.sent_at) + running_lease;
             held.lease_until = held.lease_until.max(committed);
         }
         let due = held.due();
         self.note_due(due);
     }
 
-    /// Slots that are taken by these, without one of this job.
+    /// Slots taken by these attempts, without that of one job.
     pub fn slots_taken(&self, now: Moment, without: Option<&JobId>) -> usize {
         let others = self.by_job.iter().filter(|(job, _)| without != Some(*job));
         others.filter(|(_, held)| held.takes_slot(now)).count()
@@ -245,20 +245,20 @@ impl<K: Kinds> Attempts<K> {
         abandoned.filter(|held| held.takes_slot(now)).count()
     }
 
-    /// The tokens of those that somebody waits for.
+    /// The tokens of those that are not abandoned.
     pub fn wanted(&self) -> Vec<LeaseToken> {
         self.iter().filter(|held| held.is_wanted()).map(|held| held.token).collect()
     }
 
-    /// Attempts sent over the connection of one epoch are of another epoch now.
+    /// A connection registered again: its attempts are of the new epoch now.
     pub fn renumber(&mut self, from: u64, to: u64) {
         for held in self.by_job.values_mut().filter(|held| held.sent_over == Some(from)) {
             held.sent_over = Some(to);
         }
     }
 
-    /// What was sent over an earlier connection than the present one and is not reported is missing
-    /// until then; what is reported is not.
+    /// Applies a report. What was sent over an earlier connection and is not reported is missing until then;
+    /// what is reported is not missing.
     pub fn reported(&mut self, epoch: u64, tokens: &[LeaseToken], until: Moment) {
         for held in self.by_job.values_mut().filter(|held| held.sent_over != Some(epoch)) {
             let reported = tokens.contains(&held.token);
@@ -277,7 +277,7 @@ impl<K: Kinds> Attempts<K> {
         self.due
     }
 
-    /// Does what time does.
+    /// Applies what is due by now.
     pub fn lapse(&mut self, now: Moment) -> Lapsed<K> {
         let mut lapsed = Lapsed { missing: Vec::new(), freed: Vec::new() };
         if self.due.is_none_or(|due| due > now) {

@@ -1,4 +1,4 @@
-//! The circuit breaker of one node: when a failing node gets no jobs, and how it comes back.
+//! The circuit breaker of one node: when a failing node gets no jobs, and how it is probed.
 
 use std::time::Duration;
 
@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::time::{Moment, millis};
 
 /// A node whose breaker opened so often, with no success in between, is put aside: its owner is told.
-/// With the default pauses that is after some 15 s and 6 failures in a row: more than a hiccup, and
-/// few jobs that others had to do again.
+/// With the default pauses that is after some 15 s and 6 failures in a row, and few jobs had to be retried.
 pub const PUT_ASIDE_AFTER: u32 = 4;
 
 /// When a failing node gets no jobs, and for how long.
@@ -22,7 +21,7 @@ pub struct BreakerPolicy {
     pub longest_pause_ms: u64,
 }
 
-/// Failures in a row open it; after a pause one job is let through; its success closes it and its
+/// Failures in a row open it. After a pause one job goes through as a probe: its success closes the breaker, its
 /// failure opens it for twice as long.
 #[derive(Clone, Copy, Debug)]
 pub struct Breaker {
@@ -33,11 +32,11 @@ pub struct Breaker {
     pause: Duration,
     /// How often it opened since it was last closed.
     openings: u32,
-    /// The epoch of the latest connection whose break counted.
+    /// The epoch of the latest connection whose loss counted.
     last_break: Option<u64>,
 }
 
-/// A breaker as it is remembered from one connection's owner to the next.
+/// A breaker as the store keeps it, for the next owner of the node's connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BreakerMemory {
@@ -52,7 +51,7 @@ pub struct BreakerMemory {
 }
 
 impl BreakerMemory {
-    /// The same so much later.
+    /// The same, so much later.
     pub(super) fn aged(self, age: Duration) -> Self {
         let open_ms = self.open_ms.map(|left| left.saturating_sub(millis(age)));
         BreakerMemory { open_ms, ..self }
@@ -64,7 +63,7 @@ impl BreakerMemory {
 pub enum Fault {
     /// A job that it failed.
     Job,
-    /// The break of the connection of this epoch. However many jobs it cost, it counts once.
+    /// The loss of the connection of this epoch. However many jobs failed by it, it counts once.
     Break(u64),
 }
 
@@ -75,7 +74,7 @@ pub enum BreakerState {
     Closed,
     /// None until then.
     Open {
-        /// When one job may go through.
+        /// When one job may go through as a probe.
         until: Moment,
     },
     /// One, as a probe.
@@ -94,8 +93,7 @@ impl Breaker {
         }
     }
 
-    /// As it was when somebody else had the node's connection. One whose pause is over is let through
-    /// as a probe.
+    /// From what the store kept. If its pause is over, one job may go through as a probe.
     pub fn recalled(memory: BreakerMemory, now: Moment, policy: &BreakerPolicy) -> Self {
         let (first, longest) = (policy.first_pause_ms, policy.longest_pause_ms);
         let bounded = |ms: u64| Duration::from_millis(ms.min(longest));
@@ -128,7 +126,7 @@ impl Breaker {
         }
     }
 
-    /// Whether the node failed so often that its owner is told.
+    /// Whether the node failed so often that it is put aside.
     pub fn is_aside(&self) -> bool {
         self.openings >= PUT_ASIDE_AFTER
     }
@@ -187,8 +185,8 @@ impl Breaker {
         over
     }
 
-    /// Ends a pause at once, on somebody's word that the node is well. Returns whether the state
-    /// changed. The next failure opens it for as long as it would have.
+    /// Ends a pause at once, because a probe was requested. Returns whether the state changed. If the probe
+    /// fails, the next pause is as long as it would have been.
     pub fn probe_now(&mut self) -> bool {
         let is_open = matches!(self.state, BreakerState::Open { .. });
         if is_open {
@@ -206,7 +204,7 @@ impl Breaker {
     }
 }
 
-/// What a node's failures brought it, for people.
+/// The state of a breaker, for people.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BreakerView {
     /// It gets jobs.

@@ -1,4 +1,4 @@
-//! What a node's machine is told and what it wants done: two closed lists.
+//! The events and effects of a node's machine: two closed lists.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::node::{Health, NodeProfile, Order};
 use crate::slots::{Confirmed, LeaseToken};
 use crate::time::Moment;
 
-/// The types that pass through the machine; it never looks into them.
+/// The types that pass through the machine, which does not look into them.
 pub trait Kinds {
-    /// Who hears what becomes of an attempt. Cheap to clone.
+    /// Gets the news of an attempt. Cheap to clone.
     type Listener: Clone;
-    /// An attempt as it is sent to the node.
-    type Message;
-    /// What a node said about a job.
+    /// An assignment as it is sent to the node.
+    type Assignment;
+    /// The content of a node's message about a job.
     type Payload;
     /// The slot of an abandoned attempt, as its job counted it.
     type Slot;
@@ -24,51 +24,51 @@ pub trait Kinds {
 
 /// Something that happened.
 pub enum Event<K: Kinds> {
-    /// A connection registered, and the store has the record under this epoch.
+    /// A connection registered, and the store has the node's record under this epoch.
     Registered(Box<Registered>),
-    /// A sign of life over the connection of this epoch.
+    /// A heartbeat over the connection of this epoch.
     Heartbeat {
-        /// Of which connection.
+        /// Epoch of the connection.
         epoch: u64,
-        /// What it says.
+        /// Its content.
         beat: Heartbeat,
     },
-    /// The node says something about a job.
-    Word {
-        /// Over which connection.
+    /// A message of the node about a job.
+    Message {
+        /// Epoch of the connection that it came over.
         epoch: u64,
-        /// What the node said.
-        word: Word<K::Payload>,
+        /// The message.
+        message: JobMessage<K::Payload>,
     },
-    /// A job of this or of another instance has a slot here.
+    /// A job of this or of another instance has a slot here and wants the attempt sent.
     AssignWanted {
         /// The attempt, which is remembered before the node can answer.
         attempt: NewAttempt<K::Listener>,
         /// What the node is sent.
-        message: K::Message,
+        assignment: K::Assignment,
     },
-    /// The node has an attempt that this machine did not send: it was connected elsewhere then.
+    /// The node has an attempt that this machine did not send: it was connected to another instance then.
     Adopted(NewAttempt<K::Listener>),
-    /// A job gives an attempt up, and the node is to stop it. The slot is given back once the node
-    /// obeys, or is left to it as with [`Event::Abandoned`].
+    /// A job gives an attempt up, and the node is to stop it. If the node stops when told to, the slot is
+    /// released once the cancel is on its connection, otherwise as with [`Event::Abandoned`].
     GivenUp {
         /// Which job.
         job: JobId,
-        /// Which dispatch of it.
+        /// Which attempt of it.
         attempt: u32,
-        /// A word for the node.
+        /// The reason in the cancel message.
         reason: &'static str,
-        /// As its job counted it.
+        /// The slot, as its job counted it.
         slot: Option<K::Slot>,
     },
-    /// A job says that an attempt failed by the node's fault: no ack, no answer, a connection that
-    /// broke. What the node itself said is counted already.
-    Blamed {
+    /// A job reports that an attempt failed by the node's fault: no ack, no answer, a lost connection. A
+    /// failure that the node itself reported is counted already.
+    AttemptFailed {
         /// Which job.
         job: JobId,
-        /// Which dispatch of it.
+        /// Which attempt of it.
         attempt: u32,
-        /// When in epoch milliseconds and with which code, of a job that does not say it otherwise.
+        /// When, in epoch milliseconds, and with which code, if no [`Event::FailureNoted`] comes for it.
         failed: Option<(u64, String)>,
     },
     /// The cancel that [`Effect::Send`] asked for is on the connection.
@@ -76,47 +76,47 @@ pub enum Event<K: Kinds> {
         /// Whose slot it frees.
         token: LeaseToken,
     },
-    /// The job is done with an attempt, and gives its slot back itself.
+    /// The job is done with an attempt and releases its slot itself.
     Ended {
         /// Which job.
         job: JobId,
-        /// Which dispatch of it.
+        /// Which attempt of it.
         attempt: u32,
     },
-    /// Nobody waits for an attempt any more; the node may still work on it, and is told nothing. Its
-    /// slot stays out until its lease lapses or the node says that it is done.
+    /// Nobody waits for an attempt any more. The node may still work on it and is sent nothing. Its slot
+    /// counts as taken until its lease expires or the node reports that it is done.
     Abandoned {
         /// Which job.
         job: JobId,
-        /// Which dispatch of it.
+        /// Which attempt of it.
         attempt: u32,
-        /// As its job counted it.
+        /// The slot, as its job counted it.
         slot: Option<K::Slot>,
     },
     /// The store extended the lease of an attempt.
     Extended {
-        /// The lease in question.
+        /// The lease.
         token: LeaseToken,
         /// For so long from now.
         lease: Duration,
     },
-    /// A message of [`Effect::Send`] did not fit onto the connection.
+    /// A message of [`Effect::Send`] did not fit into the queue of the connection.
     NotQueued {
-        /// The attempt that it was to bring to the node.
+        /// The attempt that was to be sent.
         token: LeaseToken,
     },
-    /// An assign that was on the connection did not get through.
+    /// An assignment that was queued on the connection was not sent.
     SendFailed {
-        /// Of which connection.
+        /// Epoch of the connection.
         epoch: u64,
         /// Which job.
         job: JobId,
-        /// Which dispatch of it.
+        /// Which attempt of it.
         attempt: u32,
     },
     /// The node did something that counts as a failed job.
     Faulted,
-    /// An attempt failed on the node, for people.
+    /// An attempt failed on the node. Only people read it.
     FailureNoted {
         /// When, in epoch milliseconds.
         at_ms: u64,
@@ -125,22 +125,22 @@ pub enum Event<K: Kinds> {
         /// Why, as a code.
         code: String,
     },
-    /// The node's owner or an operator says that it is well: one job may show it.
-    Vouched,
+    /// The node's owner or an operator says that the node works again: it may get one job as a probe.
+    ProbeRequested,
     /// The answer to [`Effect::Store`].
     Answered {
         /// The epoch of the call.
         epoch: u64,
-        /// What the store says.
+        /// What the store answered.
         answer: Answer,
     },
     /// The store was out of reach and is back: it may have lost everything.
     StoreIsBack,
     /// What an administrator wants of the node.
     Ordered(Order),
-    /// The node misses a model or a service until then.
+    /// The node misses a model or a service.
     GapNoted {
-        /// The model in question.
+        /// Which one.
         model: ModelId,
         /// Until when this is remembered.
         until: Moment,
@@ -149,7 +149,7 @@ pub enum Event<K: Kinds> {
     GapsClosed(Vec<ModelId>),
     /// Another instance has a connection of this epoch.
     MovedAway {
-        /// That epoch.
+        /// Epoch of that connection.
         epoch: u64,
     },
     /// The connection of this epoch is gone.
@@ -157,7 +157,7 @@ pub enum Event<K: Kinds> {
         /// Epoch of the connection.
         epoch: u64,
     },
-    /// The moment of [`Effect::SetTimer`] has come, or may have.
+    /// The moment of [`Effect::SetTimer`] has come. An earlier tick changes nothing.
     Tick,
 }
 
@@ -165,91 +165,91 @@ pub enum Event<K: Kinds> {
 pub struct Registered {
     /// Rises with every registration of the node, on whichever instance.
     pub epoch: u64,
-    /// It came over the connection that has been registered under this epoch; `None` for a new one.
+    /// The epoch under which the same connection registered before; `None` for a new connection.
     pub over: Option<u64>,
     /// What the node can do.
     pub profile: Arc<NodeProfile>,
-    /// Of the profile: equal versions, equal abilities.
+    /// Version of the profile: equal versions, equal profiles.
     pub version: u64,
-    /// Where the node is in its life, by its own word.
+    /// The health that the node declares.
     pub health: Health,
-    /// What its agent understands.
+    /// The protocol features of its agent.
     pub supports: Supports,
-    /// How it came in.
+    /// How it was admitted.
     pub arrival: Arrival,
     /// What an administrator wants of it.
     pub order: Order,
-    /// It was told to say so often that it lives.
+    /// The heartbeat interval that it was told.
     pub heartbeat: Duration,
     /// It lists what it runs in its heartbeats.
     pub lists_running: bool,
-    /// What it runs now; `None` if it does not say.
+    /// What it runs now; `None` if it does not report that.
     pub running: Option<Vec<(JobId, u32)>>,
     /// Another instance had its connection before.
     pub moved: bool,
-    /// Nobody vouches that it has no earlier life: unless it says what it runs it gets no jobs for so
+    /// The node may run jobs of which nobody here knows: unless it reports what it runs, it gets no jobs for so
     /// long.
     pub hold: Option<Duration>,
-    /// When it came, in epoch milliseconds.
+    /// When it registered, in epoch milliseconds.
     pub at_ms: u64,
     /// What the store knows of it from before.
     pub reputation: Option<Reputation>,
 }
 
-/// A sign of life. What is `None` stays as it was.
+/// The content of a heartbeat. What is `None` stays as it was.
 #[derive(Default)]
 pub struct Heartbeat {
     /// What the node can do, with its version, if that changed.
     pub profile: Option<(Arc<NodeProfile>, u64)>,
-    /// Where it is in its life.
+    /// The health that it declares.
     pub health: Option<Health>,
     /// What it runs: jobs by their own ids, with the attempts.
     pub running: Option<Vec<(JobId, u32)>>,
     /// How many jobs it runs, of a node that does not list them.
     pub running_count: Option<u32>,
-    /// Figures of its resources in per cent.
+    /// The use of its resources in per cent.
     pub percents: Vec<f64>,
 }
 
-/// What a node says about a job.
-pub struct Word<P> {
+/// A message of a node about a job.
+pub struct JobMessage<P> {
     /// Which job, by its own id.
     pub job: JobId,
-    /// Which dispatch; some messages do not say.
+    /// Which attempt; some messages do not name it.
     pub attempt: Option<u32>,
-    /// The name of the lease.
+    /// The lease token that it names.
     pub token: TokenClaim,
-    /// What kind of word it is.
-    pub kind: WordKind,
-    /// All of it.
+    /// What kind of message it is.
+    pub kind: MessageKind,
+    /// Its content.
     pub payload: P,
 }
 
-/// The name of a lease as a node says it.
+/// The lease token that a node's message names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenClaim {
-    /// It says none.
+    /// It names none.
     Absent,
-    /// This one.
+    /// The token with this nonce.
     Nonce(u128),
-    /// Something that names no lease.
+    /// Something that is no token.
     Invalid,
 }
 
-/// What kind of word a node says about a job.
+/// The kind of a node's message about a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WordKind {
-    /// It takes the job.
+pub enum MessageKind {
+    /// It accepts the job.
     Ack,
     /// It has begun.
     Started,
-    /// It does not take the job.
+    /// It does not accept the job.
     Reject,
-    /// Something on the way to the result.
+    /// An intermediate result.
     Partial,
     /// It is done, with an answer.
     Success,
-    /// It is done, with nothing to say.
+    /// It is done, and there was nothing to answer.
     Empty,
     /// It is done, with an error.
     Failure {
@@ -258,25 +258,25 @@ pub enum WordKind {
     },
 }
 
-impl WordKind {
-    /// It ended the attempt on the node.
+impl MessageKind {
+    /// The attempt ended on the node.
     pub fn is_result(self) -> bool {
-        matches!(self, WordKind::Success | WordKind::Empty | WordKind::Failure { .. })
+        matches!(self, MessageKind::Success | MessageKind::Empty | MessageKind::Failure { .. })
     }
 
     /// The node has room for another job after it.
     pub fn frees_slot(self) -> bool {
-        self == WordKind::Reject || self.is_result()
+        self == MessageKind::Reject || self.is_result()
     }
 
-    /// A stable word for metrics and logs.
+    /// A stable name for metrics and logs.
     pub fn as_str(self) -> &'static str {
         match self {
-            WordKind::Ack => "ack",
-            WordKind::Started => "started",
-            WordKind::Reject => "reject",
-            WordKind::Partial => "partial",
-            WordKind::Success | WordKind::Empty | WordKind::Failure { .. } => "result",
+            MessageKind::Ack => "ack",
+            MessageKind::Started => "started",
+            MessageKind::Reject => "reject",
+            MessageKind::Partial => "partial",
+            MessageKind::Success | MessageKind::Empty | MessageKind::Failure { .. } => "result",
         }
     }
 }
@@ -284,27 +284,27 @@ impl WordKind {
 /// Something to do. The list of one event is performed in its order.
 pub enum Effect<K: Kinds> {
     /// Put this on the node's connection.
-    Send(ToNode<K::Message>),
+    Send(ToNode<K::Assignment>),
     /// The older connection is to close: a newer one took over.
     CloseOlder,
-    /// Tell whoever waits for an attempt.
+    /// Tell the listener of an attempt.
     Tell {
-        /// Who wants to hear of the attempt.
+        /// Who gets the news.
         listener: K::Listener,
-        /// Which dispatch of its job.
+        /// Which attempt of its job.
         attempt: u32,
         /// What happened to the attempt.
         news: News<K::Payload>,
     },
-    /// An [`Event::AssignWanted`] cannot be done; its message was not sent.
+    /// An [`Event::AssignWanted`] is refused; nothing was sent.
     NotAssigned(NotAssigned),
-    /// A word had no effect, and is counted.
-    Stale(WordKind),
+    /// A message was stale. It is counted.
+    Stale(MessageKind),
     /// A result of an unknown job was dropped: the node used up its rate of lookups.
     LookupLimited,
-    /// A result that nobody here waits for: its instance may be gone.
-    Orphaned(Word<K::Payload>),
-    /// A report named more unknown jobs than may be looked up: the list was refused, all of it.
+    /// A result that no job here waits for: its instance may be gone.
+    Orphaned(JobMessage<K::Payload>),
+    /// A report named more unknown jobs than may be looked up. The whole list was refused.
     ReportRefused {
         /// How many it named.
         unknown: usize,
@@ -313,30 +313,30 @@ pub enum Effect<K: Kinds> {
     },
     /// Ask the store; exactly one [`Event::Answered`] follows.
     Store {
-        /// Of the registration that it is about.
+        /// Epoch of the registration that it is about.
         epoch: u64,
         /// The call to the store.
         call: Call,
     },
     /// The store is told later: the node's updates are over their rate.
     Paced,
-    /// Extend the lease of an attempt, without an answer.
+    /// Extend the lease of an attempt. There is no answer.
     Renew {
-        /// The lease in question.
+        /// The lease.
         token: LeaseToken,
         /// For so long.
         lease: Duration,
     },
-    /// Give the slot back in the store, then offer it to whoever waits. Once for each token.
+    /// Release the slot in the store, then offer it to waiting jobs. At most once for each token.
     Release {
-        /// The lease in question.
+        /// The lease.
         token: LeaseToken,
-        /// As its job counted it.
+        /// The slot, as its job counted it.
         slot: Option<K::Slot>,
     },
     /// The slot of an abandoned attempt is free, in the store too.
     SlotFreed(K::Slot),
-    /// What choosing knows of the node changed, or may have.
+    /// The node's entry in the fleet view changed, or may have.
     FleetChanged,
     /// Nothing ended on the node since its last heartbeat.
     Idle,
@@ -344,60 +344,60 @@ pub enum Effect<K: Kinds> {
     Overdue,
     /// The node failed too often and gets no jobs for a while.
     BreakerOpened,
-    /// The node keeps failing: its owner is told.
+    /// The node keeps failing and is put aside.
     PutAside,
     /// A node that was put aside did a job.
     BackInService,
-    /// [`Event::Vouched`] came too often, and had no effect.
-    WordRefused {
+    /// [`Event::ProbeRequested`] came too often and had no effect.
+    ProbeRefused {
         /// When to try again.
         retry_after: Duration,
     },
-    /// The node is on another instance now: these attempts go on there. The machine is done.
+    /// The node is on another instance now, and these attempts go on there. The machine is done.
     Detached(Vec<super::Attempt<K>>),
-    /// Send [`Event::Tick`] then; it replaces an earlier one.
+    /// Send [`Event::Tick`] at that moment; it replaces an earlier timer.
     SetTimer(Moment),
-    /// Nobody has heard of the node for long, and it holds nothing: the machine can be let go.
+    /// The node has been without a connection for long and has no attempt: the machine can be dropped.
     Forget,
 }
 
 /// What goes to a node.
-pub enum ToNode<M> {
+pub enum ToNode<A> {
     /// Work on this.
-    Assign(M),
+    Assign(A),
     /// Stop that.
     Cancel {
         /// Which job, by its own id.
         job: JobId,
-        /// Which dispatch of it.
+        /// Which attempt of it.
         attempt: u32,
-        /// A word for the node.
+        /// The reason in the message.
         reason: &'static str,
-        /// Whose slot is free once this is on the connection: [`Event::CancelSent`] is wanted.
+        /// The slot that is free once this is on the connection: [`Event::CancelSent`] is to follow.
         frees: Option<LeaseToken>,
     },
     /// `drain` or `resume`.
     Control {
         /// The command's name.
         command: &'static str,
-        /// Why, in words for its owner.
+        /// Why, for the node's owner.
         reason: Cow<'static, str>,
     },
     /// A newer connection took over: close.
     Superseded,
-    /// An administrator shut the node out: close.
+    /// An administrator blocked the node: close.
     Blocked,
 }
 
 /// What happens to an attempt.
 pub enum News<P> {
-    /// The node said this.
-    Said(WordKind, P),
-    /// The assign did not get onto the node's connection.
+    /// A message of the node.
+    Message(MessageKind, P),
+    /// The assignment did not get onto the node's connection.
     NotSent,
     /// The node's connection is gone.
     NodeGone,
-    /// It is back.
+    /// The node is connected again.
     NodeBack,
     /// The node does not have the attempt any more.
     Dropped,
@@ -419,7 +419,7 @@ pub enum NotAssigned {
 pub enum Call {
     /// Write the whole record again, and what is known of the node if that changed.
     Put(Vitals, Option<Box<Reputation>>),
-    /// Write what changes from beat to beat, and what is known of the node if that changed.
+    /// Write what changes from heartbeat to heartbeat, and what is known of the node if that changed.
     Beat(Vitals, Option<Box<Reputation>>),
     /// The current assignments of these jobs, in this order.
     LookUp(Vec<(JobId, u32)>),
@@ -434,14 +434,14 @@ pub enum Call {
     },
 }
 
-/// What changes from beat to beat.
+/// What changes from heartbeat to heartbeat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Vitals {
     /// Slots open to jobs.
     pub open_slots: u32,
-    /// Where the node is in its life, as other instances see it.
+    /// The node's health, as other instances see it.
     pub health: Health,
-    /// It reports too little resource left.
+    /// It reports that it is overloaded.
     pub overloaded: bool,
     /// It counts as alive for so long.
     pub fresh_for: Duration,
@@ -450,34 +450,34 @@ pub struct Vitals {
 /// What a node runs, for the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// `None` if the node cannot say.
+    /// `None` if the node does not report it.
     pub running: Option<Vec<LeaseToken>>,
-    /// Running leases go on for so long.
+    /// Running leases are extended for so long.
     pub lease: Duration,
-    /// A lease this young may be of an attempt that the node has not seen yet.
+    /// A lease younger than this may be of an attempt that the node has not received yet.
     pub grace: Duration,
-    /// How long a node that can say gets no grant after a loss: as long as a slot is held for a job on
-    /// its way.
+    /// How long a node that reports gets no grant after the store lost data: as long as a slot is held for
+    /// a job on its way.
     pub reserve_lease: Duration,
-    /// How long a node that cannot say gets no grant after a loss.
+    /// How long a node that does not report gets no grant after the store lost data.
     pub quarantine: Duration,
 }
 
 /// What the store answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The record is written as a whole.
+    /// The whole record is written.
     Stored,
-    /// The beat is written.
+    /// The heartbeat is written.
     Kept {
         /// Grants do not wait for a report of the node.
         confirmed: bool,
     },
-    /// The record is missing or differs: write it as a whole.
+    /// The record is missing or differs: write the whole record.
     PutAgain,
     /// A newer owner is there; nothing changed.
     Superseded,
-    /// The assignments that were looked up: the lease of each, if it is this node's current one.
+    /// For each job that was looked up: the lease of its current assignment, if that is on this node.
     Found(Vec<Option<LeaseToken>>),
     /// The report was taken.
     Confirmed(Confirmed),
@@ -489,5 +489,5 @@ pub enum Answer {
     Failed,
 }
 
-/// What one event brings about. Most words about jobs bring about one effect.
+/// The effects of one event. Most messages about jobs have one effect.
 pub type Effects<K> = Vec<Effect<K>>;

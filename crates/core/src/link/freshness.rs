@@ -1,4 +1,4 @@
-//! Whether a node has given a sign of life in time.
+//! Whether a node's heartbeats come in time.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::time::Moment;
 /// Heartbeats that may be missed before a node is overdue.
 pub const HEARTBEATS_UNTIL_OVERDUE: u32 = 3;
 
-/// When a node last gave a sign of life, and whether its absence was noticed.
+/// When a node's next heartbeat is overdue, and whether that was noticed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Freshness {
     /// The interval that the node was told.
@@ -21,7 +21,7 @@ impl Freshness {
         Freshness { heartbeat, fresh_until: now, overdue: false }
     }
 
-    /// A sign of life.
+    /// A heartbeat came.
     pub fn alive(&mut self, now: Moment) {
         self.fresh_until = now + self.fresh_for();
         self.overdue = false;

@@ -1,4 +1,4 @@
-//! Where a node is in its life: one formula of everybody's word.
+//! A node's health: one formula of its own report, its owner's orders and its failures.
 
 use super::breaker::BreakerState;
 use crate::node::{Health, Order};
@@ -8,22 +8,22 @@ use crate::node::{Health, Order};
 pub struct HealthFacts {
     /// It has a connection.
     pub connected: bool,
-    /// Its own word.
+    /// The health that it declares.
     pub declared: Health,
     /// What an administrator wants of it.
     pub order: Order,
-    /// What its failures brought it.
+    /// The state of its breaker.
     pub breaker: BreakerState,
-    /// It was told to drain because it keeps failing: that it says so itself is no word of its own.
+    /// It is put aside and was told to drain, so that it declares to drain is not its own wish.
     pub aside: bool,
     /// Its heartbeat is overdue.
     pub overdue: bool,
-    /// It gets no jobs for a moment: a send failed, or it has not said yet what it runs.
+    /// It gets no jobs for a moment: a send failed, or it has not reported yet what it runs.
     pub held_back: bool,
 }
 
-/// Who looks. A moment's hindrance is not the same for all: people see it beside the health, other
-/// instances do not hear heartbeats, and choosing decides about the next job.
+/// Who asks for the health. They differ in what degrades a node for a moment: people see that beside the
+/// health, other instances do not get heartbeats, and choosing decides about the next job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Audience {
     /// People, in answers and on the dashboard.
@@ -35,7 +35,7 @@ pub enum Audience {
 }
 
 impl HealthFacts {
-    /// Where the node is in its life.
+    /// The node's health, as this audience sees it.
     pub fn health(&self, audience: Audience) -> Health {
         let hindered = match audience {
             Audience::People => false,
@@ -69,7 +69,7 @@ mod tests {
     };
 
     #[test]
-    fn the_strongest_word_decides() {
+    fn the_strongest_fact_decides() {
         let open = BreakerState::Open { until: Moment::ZERO };
         for (facts, health) in [
             (READY, Health::Ready),

@@ -1,7 +1,7 @@
 //! The machine of one node: `on_event(now, Event) -> Effects`.
 //!
-//! It decides everything about the node's connection and the attempts on it, and does nothing: its
-//! owner performs the effects and feeds back what comes of them.
+//! It decides about the node's connection and the attempts on it. Its owner performs the effects and feeds back
+//! the answers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::attempt::{Attempt, Attempts};
 use super::breaker::{Breaker, BreakerPolicy, BreakerState, Fault};
 use super::event::{Effect, Effects, Event, Heartbeat, Kinds, News, Registered, ToNode};
 use super::freshness::Freshness;
+use super::inbound::Unclaimed;
 use super::overload::{Overload, OverloadPolicy};
 use super::record::RecordSync;
 use super::reputation::Reputation;
 use super::trust::{Arrival, SlowStart, Trust};
-use super::word::Unclaimed;
 use crate::budget::Timing;
 use crate::ids::ModelId;
 use crate::node::{Health, NodeProfile, Order};
@@ -24,73 +24,73 @@ use crate::planted::{self, Flaw};
 use crate::rate::{Gcra, Rate};
 use crate::time::Moment;
 
-/// A node that is back sends the results that it made while it was away: it has so long for them.
+/// After a reconnect a node has so long to send the results that it made while it was disconnected.
 pub const GRACE_FOR_LATE_RESULTS: Duration = Duration::from_secs(2);
 
 /// A node to which nothing could be sent is not chosen for so long.
 pub const INHIBITION: Duration = Duration::from_secs(1);
 
-/// A node that has been gone for so long is forgotten.
+/// A node that has had no connection for so long is forgotten.
 pub const FORGET_AFTER: Duration = Duration::from_secs(600);
 
-/// The instance of a result's job has so long to say that it wants to hear of it.
+/// A result of an unknown job is kept for so long, for the instance of the job to adopt the attempt.
 pub const ADOPTION: Duration = Duration::from_millis(1_500);
 
-/// Results that wait for [`ADOPTION`]; beyond it the oldest waits no longer.
+/// Results that are kept for [`ADOPTION`]; one more replaces the oldest.
 pub const MAX_UNCLAIMED: usize = 8;
 
-/// Gaps kept; further ones are the store's alone to remember.
+/// Gaps that are kept here; the store remembers further ones.
 pub const MAX_GAPS: usize = 64;
 
-/// The bounds and spans that the machine goes by; the same for all nodes of an instance.
+/// The settings of the machine; the same for all nodes of an instance.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// Spans of time.
     pub timing: Timing,
-    /// When a failing node gets no jobs.
+    /// When a failing node gets no jobs, and when it is probed.
     pub breaker: BreakerPolicy,
-    /// Whose slots are filled slowly.
+    /// Which nodes start slowly, and how.
     pub slow_start: SlowStart,
-    /// A figure of a resource above this is too high, in per cent.
+    /// The use of a resource above which a node is overloaded, in per cent.
     pub overload_above: f64,
-    /// Updates of the node's record.
+    /// The rate of updates of the node's record.
     pub updates: Rate,
-    /// Lookups of jobs that the node names and this instance does not know.
+    /// The rate of lookups of jobs that the node names and this instance does not know.
     pub lookups: Rate,
 }
 
 /// The connection of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Line {
+pub(super) enum Connection {
     Connected { supports: Supports },
     Disconnected { since: Moment },
 }
 
-/// What the node says about what it runs.
+/// How the node reports what it runs, and what waits for its report.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Reporting {
     /// It lists what it runs in its heartbeats.
     pub lists_running: bool,
-    /// It came from another instance, whose last jobs it may still have without a lease that lasts:
-    /// not chosen until it has said what it runs, at most so long.
+    /// It came from another instance and may still run jobs whose leases expire soon: it is not chosen until it
+    /// has reported what it runs, at most until then.
     pub unreconciled_until: Option<Moment>,
-    /// It may have jobs of a life of which neither the store nor this process knows: not chosen until it
-    /// has said what it runs, at most so long.
+    /// It may run jobs of which neither the store nor this process knows: it is not chosen until it has
+    /// reported what it runs, at most until then.
     pub unvouched_until: Option<Moment>,
-    /// The end of that, for the store, until it is told.
+    /// The same moment, until the store is told of it.
     pub hold_until: Option<Moment>,
-    /// What it runs by its last report over this connection; `None` before that.
+    /// What it runs by its last report over this connection; `None` before the first.
     pub reported: Option<Vec<crate::slots::LeaseToken>>,
 }
 
-/// One node: its connection, its record, and the attempts that it has. It outlives a connection, so
-/// that a node that comes back finds its jobs.
+/// One node: its connection, its record, and the attempts that it has. It outlives a connection, so that a
+/// node that reconnects finds its jobs.
 pub struct Machine<K: Kinds> {
     pub(super) policy: Arc<Policy>,
     /// The latest moment seen; time never runs backwards here.
     pub(super) now: Moment,
-    pub(super) line: Line,
-    /// Of the latest registration.
+    pub(super) connection: Connection,
+    /// Epoch of the latest registration.
     pub(super) epoch: u64,
     pub(super) profile: Arc<NodeProfile>,
     pub(super) version: u64,
@@ -99,7 +99,7 @@ pub struct Machine<K: Kinds> {
     pub(super) order: Order,
     pub(super) breaker: Breaker,
     pub(super) trust: Trust,
-    /// How it last came in; `None` if it never did.
+    /// How it was last admitted; `None` if it never was.
     pub(super) arrival: Option<Arrival>,
     pub(super) freshness: Freshness,
     pub(super) inhibited_until: Option<Moment>,
@@ -108,24 +108,24 @@ pub struct Machine<K: Kinds> {
     pub(super) unclaimed: VecDeque<Unclaimed<K>>,
     pub(super) gaps: Vec<(ModelId, Moment)>,
     pub(super) sync: RecordSync,
-    /// What it did and failed. What follows from it stands in `breaker` and `trust`.
+    /// Jobs that it did and failed. `breaker` and `trust` follow from them.
     pub(super) past: Reputation,
-    /// Jobs done and failed that this machine did not count itself.
+    /// Jobs done and failed before this machine counted.
     pub(super) recalled: (u64, u64),
-    /// Words that it is well.
-    pub(super) words: Gcra,
-    /// Jobs that it did and failed, at the last heartbeat.
+    /// The rate at which probes may be requested.
+    pub(super) probe_requests: Gcra,
+    /// Jobs that had ended on it at the last heartbeat.
     pub(super) ended_at_beat: u64,
     timer: Option<Moment>,
 }
 
 impl<K: Kinds> Machine<K> {
-    /// A node without a connection, of which nobody has heard yet.
+    /// A node that has not registered yet.
     pub fn new(policy: Arc<Policy>, now: Moment) -> Self {
         let heartbeat = Duration::from_millis(policy.timing.heartbeat_ms);
         Machine {
             now,
-            line: Line::Disconnected { since: now },
+            connection: Connection::Disconnected { since: now },
             epoch: 0,
             profile: Arc::new(NodeProfile::none()),
             version: 0,
@@ -144,60 +144,61 @@ impl<K: Kinds> Machine<K> {
             sync: RecordSync::default(),
             past: Reputation::default(),
             recalled: (0, 0),
-            words: Gcra::default(),
+            probe_requests: Gcra::default(),
             ended_at_beat: 0,
             timer: None,
             policy,
         }
     }
 
-    /// Takes note of an event and says what is to be done, in this order.
+    /// Handles an event. The effects are to be performed in their order.
     pub fn on_event(&mut self, now: Moment, event: Event<K>) -> Effects<K> {
         self.now = self.now.max(now);
         let mut out = Effects::new();
         self.catch_up(&mut out);
-        self.handle(event, &mut out);
-        self.settle(&mut out);
-        out
-    }
-
-    fn handle(&mut self, event: Event<K>, out: &mut Effects<K>) {
         match event {
-            Event::Registered(registered) => self.on_registered(*registered, out),
-            Event::Heartbeat { epoch, beat } => self.on_heartbeat(epoch, beat, out),
-            Event::Word { epoch, word } => self.on_word(epoch, word, out),
-            Event::AssignWanted { attempt, message } => self.on_assign(attempt, message, out),
-            Event::Adopted(attempt) => self.on_adopted(attempt, out),
-            Event::GivenUp { job, attempt, reason, slot } => {
-                self.on_given_up(job, attempt, reason, slot, out);
+            Event::Registered(registered) => self.on_registered(*registered, &mut out),
+            Event::Heartbeat { epoch, beat } => self.on_heartbeat(epoch, beat, &mut out),
+            Event::Message { epoch, message } => self.on_message(epoch, message, &mut out),
+            Event::AssignWanted { attempt, assignment } => {
+                self.on_assign(attempt, assignment, &mut out);
             }
-            Event::Blamed { job, attempt, failed } => self.on_blamed(&job, attempt, failed, out),
-            Event::CancelSent { token } => self.on_cancel_sent(token, out),
+            Event::Adopted(attempt) => self.on_adopted(attempt, &mut out),
+            Event::GivenUp { job, attempt, reason, slot } => {
+                self.on_given_up(job, attempt, reason, slot, &mut out);
+            }
+            Event::AttemptFailed { job, attempt, failed } => {
+                self.on_attempt_failed(&job, attempt, failed, &mut out)
+            }
+            Event::CancelSent { token } => self.on_cancel_sent(token, &mut out),
             Event::Ended { job, attempt } => drop(self.attempts.remove(&job, attempt)),
             Event::Abandoned { job, attempt, slot } => {
                 let lease = self.running_lease();
                 self.attempts.abandon(&job, attempt, slot, lease);
             }
             Event::Extended { token, lease } => self.extend(token, lease),
-            Event::NotQueued { token } => self.on_not_queued(token, out),
+            Event::NotQueued { token } => self.on_not_queued(token, &mut out),
             Event::SendFailed { epoch, job, attempt } => {
-                self.on_send_failed(epoch, job, attempt, out);
+                self.on_send_failed(epoch, job, attempt, &mut out);
             }
-            Event::Faulted => self.count_fault(Fault::Job, out),
+            Event::Faulted => self.count_fault(Fault::Job, &mut out),
             Event::FailureNoted { at_ms, job, code } => {
                 self.past.note_failure(at_ms, job, &code);
                 self.sync.pending.reputation = true;
             }
-            Event::Vouched => self.on_vouched(out),
-            Event::Answered { epoch, answer } => self.on_answer(epoch, answer, out),
+            Event::ProbeRequested => self.on_probe_requested(&mut out),
+            Event::Answered { epoch, answer } => self.on_answer(epoch, answer, &mut out),
             Event::StoreIsBack => self.on_store_back(),
-            Event::Ordered(order) => self.on_ordered(order, out),
-            Event::GapNoted { model, until } => self.on_gap(model, until, out),
-            Event::GapsClosed(models) => self.close_gaps(&models, out),
-            Event::MovedAway { epoch } => self.on_moved_away(epoch, out),
-            Event::Disconnected { epoch } => self.on_disconnected(epoch, out),
+            Event::Ordered(order) => self.on_ordered(order, &mut out),
+            Event::GapNoted { model, until } => self.on_gap(model, until, &mut out),
+            Event::GapsClosed(models) => self.close_gaps(&models, &mut out),
+            Event::MovedAway { epoch } => self.on_moved_away(epoch, &mut out),
+            Event::Disconnected { epoch } => self.on_disconnected(epoch, &mut out),
             Event::Tick => {}
         }
+        self.start_sync(&mut out);
+        self.set_timer(&mut out);
+        out
     }
 
     fn on_registered(&mut self, new: Registered, out: &mut Effects<K>) {
@@ -226,11 +227,11 @@ impl<K: Kinds> Machine<K> {
         (self.epoch, self.arrival, self.order) = (new.epoch, Some(new.arrival), new.order);
         (self.profile, self.version) = (new.profile, new.version);
         (self.declared, self.overload) = (new.health, Overload::default());
-        self.line = Line::Connected { supports: new.supports };
+        self.connection = Connection::Connected { supports: new.supports };
         self.freshness = Freshness::new(new.heartbeat, self.now);
         self.freshness.alive(self.now);
         self.inhibited_until = None;
-        // What it runs is heard with its first heartbeat, unless it says so at once.
+        // It reports what it runs with its first heartbeat, unless it did so with the registration.
         let silent = new.moved && new.supports.any() && new.running.is_none();
         let silent = silent && !planted::on(Flaw::NewcomerNotReconciled);
         self.reporting = Reporting {
@@ -242,7 +243,7 @@ impl<K: Kinds> Machine<K> {
         };
         self.tell_all(|| News::NodeBack, out);
         if let Some(running) = new.running {
-            // A report that is too long is refused again with the next heartbeat, and told then.
+            // A report that is refused here is refused again with the next heartbeat, which has an answer.
             let _ = self.note_running(running, out);
         }
         self.sync.pending.beat |= was_known;
@@ -263,8 +264,8 @@ impl<K: Kinds> Machine<K> {
         if let Some(health) = beat.health {
             self.declared = health;
         }
-        // An agent that reports three times less often has to report it twice: a peak of a moment
-        // would keep others before it for long.
+        // An older agent reports three times less often. Two high reports are required of it, because one
+        // peak would make it a last resort for long.
         let reports = if supports.any() { 1 } else { 2 };
         let policy = OverloadPolicy { above: self.policy.overload_above, reports };
         self.overload.report(beat.percents, policy);
@@ -295,9 +296,9 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    /// Nothing reaches the node any more.
+    /// The connection is gone.
     pub(super) fn lose_connection(&mut self, out: &mut Effects<K>) {
-        self.line = Line::Disconnected { since: self.now };
+        self.connection = Connection::Disconnected { since: self.now };
         self.tell_all(|| News::NodeGone, out);
         out.push(Effect::FleetChanged);
     }
@@ -351,7 +352,7 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    /// Does what was due by now, whether or not its timer was heard.
+    /// Does what was due by now, also if the tick for it has not come.
     fn catch_up(&mut self, out: &mut Effects<K>) {
         let now = self.now;
         if self.timer.is_none_or(|at| at > now) {
@@ -368,7 +369,7 @@ impl<K: Kinds> Machine<K> {
             self.tell_aside(out);
             changed = true;
         }
-        // What it still ran is over: the store may take it as it is.
+        // The jobs that it may have run are over: the store may grant slots on it.
         let vouched = self.reporting.unvouched_until.take_if(|until| *until <= now).is_some();
         changed |= vouched;
         self.sync.pending.beat |= changed;
@@ -385,26 +386,25 @@ impl<K: Kinds> Machine<K> {
         let freed = !lapsed.freed.is_empty();
         out.extend(lapsed.freed.into_iter().filter_map(|held| held.slot).map(Effect::SlotFreed));
         if freed && self.breaker.state() == BreakerState::Probing {
-            // One slot fewer is open beside the probe's.
+            // The slots of abandoned attempts are open beside the probe's: that is one fewer now.
             self.sync.pending.beat = true;
             changed = true;
         }
         while self.unclaimed.front().is_some_and(|kept| kept.until <= now) {
-            out.extend(self.unclaimed.pop_front().map(|kept| Effect::Orphaned(kept.word)));
+            out.extend(self.unclaimed.pop_front().map(|kept| Effect::Orphaned(kept.message)));
         }
         if changed {
             out.push(Effect::FleetChanged);
         }
         if self.forgettable_at().is_some_and(|at| at <= now) {
-            // Said again after as long, should it be needed.
-            self.line = Line::Disconnected { since: now };
+            // The effect is repeated after as long, if the machine is still there.
+            self.connection = Connection::Disconnected { since: now };
             out.push(Effect::Forget);
         }
     }
 
-    /// What follows from every event: what the store is told, and the timer.
-    fn settle(&mut self, out: &mut Effects<K>) {
-        self.start_sync(out);
+    /// Asks for a timer, unless an earlier one is set.
+    fn set_timer(&mut self, out: &mut Effects<K>) {
         let due = self.next_due();
         if let Some(at) = due
             && self.timer.is_none_or(|set| at < set)
@@ -433,19 +433,21 @@ impl<K: Kinds> Machine<K> {
     }
 
     fn forgettable_at(&self) -> Option<Moment> {
-        match self.line {
-            Line::Disconnected { since } if self.attempts.is_empty() => Some(since + FORGET_AFTER),
-            Line::Disconnected { .. } | Line::Connected { .. } => None,
+        match self.connection {
+            Connection::Disconnected { since } if self.attempts.is_empty() => {
+                Some(since + FORGET_AFTER)
+            }
+            Connection::Disconnected { .. } | Connection::Connected { .. } => None,
         }
     }
 
-    /// Notes a sign of life.
+    /// Notes a heartbeat.
     fn alive(&mut self) {
         self.freshness.alive(self.now);
         self.inhibited_until = None;
     }
 
-    /// Tells everybody who waits for an attempt of the node.
+    /// Tells the listeners of all attempts that are not abandoned.
     fn tell_all(&self, news: impl Fn() -> News<K::Payload>, out: &mut Effects<K>) {
         let wanted = self.attempts.iter().filter(|held| held.is_wanted());
         out.extend(wanted.map(|held| tell(held, news())));

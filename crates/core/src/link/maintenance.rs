@@ -1,8 +1,8 @@
 //! A node that keeps failing is put aside: its owner reads why, and when it is tried again.
 //!
-//! It is no state of its own: it is an open breaker that was not closed for `breaker::PUT_ASIDE_AFTER` openings.
-//! While it is open the node is told to drain, at the end of each pause to resume; then one job goes to
-//! it as a probe, and a success brings it back.
+//! To be put aside is a breaker that opened `breaker::PUT_ASIDE_AFTER` times without closing. While the breaker is open
+//! the node is told to drain, and at the end of each pause to resume. Then it gets one job as a probe, and a
+//! success closes the breaker.
 
 use std::fmt;
 use std::time::Duration;
@@ -45,8 +45,8 @@ impl fmt::Display for Aside {
     }
 }
 
-/// How often somebody's word that the node is well is taken: each may cost a job another attempt.
-fn words() -> Rate {
+/// How often a probe may be requested: each may cost a job another attempt.
+fn probe_requests() -> Rate {
     Rate::new(2, Duration::from_secs(60), 2)
 }
 
@@ -69,8 +69,8 @@ impl<K: Kinds> Machine<K> {
         self.past.aside(&self.breaker, self.now)
     }
 
-    /// Tells a node that is put aside how it stands: to drain while it is left alone, to resume for a
-    /// probe. An administrator's order comes before that.
+    /// Tells a node that is put aside to drain while its breaker is open, and to resume for a probe. An
+    /// administrator's order comes first.
     pub(super) fn tell_aside(&self, out: &mut Effects<K>) {
         let Some(aside) = self.aside() else { return };
         if self.is_connected() && self.order == Order::Serve {
@@ -80,10 +80,10 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    /// The owner or an operator says that the node is well: one job may show it at once.
-    pub(super) fn on_vouched(&mut self, out: &mut Effects<K>) {
-        if let Err(wait) = self.words.take(words(), 1, self.now) {
-            return out.push(Effect::WordRefused { retry_after: wait });
+    /// The owner or an operator says that the node works again: it gets one job as a probe at once.
+    pub(super) fn on_probe_requested(&mut self, out: &mut Effects<K>) {
+        if let Err(wait) = self.probe_requests.take(probe_requests(), 1, self.now) {
+            return out.push(Effect::ProbeRefused { retry_after: wait });
         }
         if self.breaker.probe_now() {
             self.sync.pending.beat = true;

@@ -1,19 +1,19 @@
 //! When a node counts as overloaded.
 
-/// When a node counts as overloaded, and when no more.
+/// When a node counts as overloaded, and when it no longer does.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OverloadPolicy {
-    /// A figure above this is too high, in per cent.
+    /// The use of a resource above this is too high, in per cent.
     pub above: f64,
-    /// So many reports in a row with a figure that is too high.
+    /// So many reports in a row have to be too high.
     pub reports: u32,
 }
 
-/// How far below the threshold all figures must be before the node counts as well again, in points.
-/// Without a gap, a figure at the threshold would change the node's place with every report.
+/// How far below the threshold all resources must be before the node is no longer overloaded, in points.
+/// Without it, a resource at the threshold would change the node's rank with every report.
 const GAP: f64 = 5.0;
 
-/// What a node's reports of its resources say.
+/// Whether a node is overloaded by its reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Overload {
     /// Reports in a row with a figure above the threshold.
@@ -22,7 +22,7 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// As another instance says.
+    /// As another instance reports it.
     pub fn told(overloaded: bool) -> Self {
         Overload { above: 0, overloaded }
     }
@@ -32,7 +32,7 @@ impl Overload {
         self.overloaded
     }
 
-    /// Takes a report. One without figures says nothing.
+    /// Applies a report. A report without figures changes nothing.
     pub fn report(&mut self, percents: impl IntoIterator<Item = f64>, policy: OverloadPolicy) {
         let Some(highest) = percents.into_iter().reduce(f64::max) else { return };
         self.above = if highest > policy.above { self.above.saturating_add(1) } else { 0 };

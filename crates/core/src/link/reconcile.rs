@@ -1,8 +1,7 @@
-//! What a node's report says about its slots: a list of running jobs, or only their number.
+//! What a node's report means for its slots: a list of running jobs, or only their number.
 //!
-//! An agent that cannot list what it runs still says how many jobs that are. The number bounds what
-//! may run of everything that the node had when it said so, and no slot that may be in use is given
-//! back.
+//! An older agent reports only how many jobs it runs. The number bounds how many of the attempts that the node
+//! had at that moment may still run. No slot that may be in use is released.
 
 use std::collections::HashSet;
 
@@ -10,34 +9,34 @@ use crate::ids::JobId;
 use crate::slots::LeaseToken;
 use crate::time::Moment;
 
-/// What a node says it runs.
+/// What a node reports to run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Running {
-    /// When it said so.
+    /// When it reported that.
     pub at: Moment,
     /// Attempts that this machine knows.
     pub known: Vec<LeaseToken>,
-    /// Jobs that another process sent, or nobody.
+    /// Jobs that are not known here: another process sent them.
     pub unknown: Vec<(JobId, u32)>,
-    /// Nobody knows some of those, and the node does not stop when it is told to.
-    pub strays: bool,
+    /// The store does not know some of those either, and the node does not stop when told to.
+    pub unstoppable: bool,
 }
 
 /// A list of running jobs, sorted.
 pub(super) struct Sorted {
     pub running: Running,
-    /// Jobs that were given up: the node is to stop them.
+    /// Attempts that were abandoned: the node is to stop them.
     pub given_up: Vec<(JobId, u32)>,
 }
 
 impl Running {
-    /// Nothing, as far as it is known.
+    /// A report without jobs.
     pub fn new(at: Moment) -> Self {
-        Running { at, known: Vec::new(), unknown: Vec::new(), strays: false }
+        Running { at, known: Vec::new(), unknown: Vec::new(), unstoppable: false }
     }
 
-    /// Sorts a list of running jobs, each counted once, by what is held of each: its lease, and
-    /// whether somebody waits for it.
+    /// Sorts a list of running jobs, each counted once. `held` returns the lease of an attempt that is known
+    /// here, and whether a job waits for it.
     pub fn sort(
         at: Moment,
         named: Vec<(JobId, u32)>,
@@ -56,32 +55,32 @@ impl Running {
     }
 }
 
-/// An attempt that a node was sent, when it says how many jobs it runs.
+/// An attempt of a node, as a number of running jobs is compared with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counted {
     /// The lease of its slot.
     pub token: LeaseToken,
-    /// Its job was given up: only its slot is out.
+    /// It was abandoned: only its slot is taken.
     pub given_up: bool,
-    /// It was sent over an earlier connection, which ended.
+    /// It was sent over an earlier connection.
     pub earlier: bool,
-    /// The node had it when it counted. What is on its way to the node is not in the number.
+    /// The node had it when it counted. The number leaves out what was on its way to the node.
     pub had: bool,
 }
 
-/// What a number of running jobs says.
+/// What follows from a number of running jobs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reconciled {
-    /// All that can run, if the number says so.
+    /// All attempts that can run, if the number determines them.
     pub running: Option<Vec<LeaseToken>>,
-    /// Given up, and not running: their slots are free.
+    /// Abandoned ones that do not run: their slots are free.
     pub freed: Vec<LeaseToken>,
 }
 
-/// What it says of these attempts, the oldest first, that the node runs so many jobs.
+/// What follows for these attempts, the oldest first, if the node runs so many jobs.
 ///
-/// Without any job, nothing runs that the node had before. With some, nobody knows which: as many of
-/// those that were given up may run, and the others do not.
+/// If it runs none, nothing runs that the node had when it counted. If it runs some, it is not known which: as
+/// many of the abandoned attempts may run, and the others do not.
 pub fn by_count(attempts: &[Counted], running: u32) -> Reconciled {
     let over = |attempt: &&Counted| attempt.given_up && (attempt.earlier || attempt.had);
     let over: Vec<LeaseToken> = attempts.iter().filter(over).map(|a| a.token).collect();

@@ -1,7 +1,7 @@
-//! Keeping the store's record of the node and its leases true.
+//! Reconciles the store's record of the node, and its leases, with what is known here.
 //!
-//! Events only note what the store is to be told. One call at a time is under way, at most so often;
-//! whatever came in between is told in one go. So a store that hangs delays no word about a job.
+//! Events only note what the store is to be told. One call at a time is under way, within a rate, and has
+//! everything that was noted since the last. So a store that hangs delays no message about a job.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::rate::Gcra;
 use crate::slots::{Confirmed, LeaseToken};
 use crate::time::Moment;
 
-/// After a store that did not answer: what it was to be told is told again. A store that was away for
-/// longer, or lost something, is told everything anew when it is back.
+/// The pause before a call is repeated that the store did not answer. After a longer outage the store is told
+/// everything again.
 pub const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 /// What the store is told of a node, and what is under way.
@@ -34,38 +34,38 @@ pub(super) struct Pending {
     pub put: bool,
     /// What changes from beat to beat.
     pub beat: bool,
-    /// The node gave a sign of life: the leases of what it has go on.
+    /// A heartbeat came: the leases of the node's attempts are extended.
     pub renew: bool,
-    /// What is known of the node changed. It goes along with the next of the two above.
+    /// What is known of the node changed. It is written with the next of the two above.
     pub reputation: bool,
-    /// What the node says it runs.
+    /// What the node reports to run.
     pub report: Option<Running>,
-    /// How many jobs it runs by its own word, and when it said so.
+    /// How many jobs it reports to run, and when it did.
     pub count: Option<(u32, Moment)>,
 }
 
 /// Which call is under way.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 enum Step {
-    /// Nothing is to be written.
+    /// No call is under way.
     #[default]
     Idle,
-    /// None until then: the node's updates are over their rate.
+    /// No call until then: the node's updates are over their rate.
     Paced { until: Moment },
-    /// None until then: the store did not answer.
+    /// No call until then: the store did not answer.
     Untold { until: Moment },
-    /// The record, whole or in part; the rest follows.
+    /// The record, whole or in part. What the node runs follows.
     Writing(Pending),
     /// The jobs of the report that are not known here.
     LookingUp(Running),
-    /// What the node runs: by its own word of that moment, or by ours.
-    Confirming { running: Option<Vec<LeaseToken>>, reported_at: Option<Moment>, strays: bool },
+    /// What the node runs: by its report of that moment, or by what is known here.
+    Confirming { running: Option<Vec<LeaseToken>>, reported_at: Option<Moment>, unstoppable: bool },
     /// The leases of what it has.
     Renewing,
 }
 
 impl Pending {
-    /// Adds what an earlier call did not tell. What came in since is newer.
+    /// Adds what an earlier call was to tell. What was noted since is newer.
     fn add(&mut self, untold: Pending) {
         self.put |= untold.put;
         self.beat |= untold.beat;
@@ -89,7 +89,7 @@ impl RecordSync {
         }
     }
 
-    /// What the store did not take is told now: there is news for it, or of it.
+    /// Ends the pause after a call without an answer.
     pub fn tell_now(&mut self) {
         if let Step::Untold { .. } = self.step {
             self.step = Step::Idle;
@@ -98,7 +98,7 @@ impl RecordSync {
 }
 
 impl<K: Kinds> Machine<K> {
-    /// Takes so many lookups of unknown jobs from the node's rate, or none.
+    /// Charges so many lookups of unknown jobs to the node's rate, or none.
     pub(super) fn take_lookups(&mut self, jobs: usize) -> Result<(), Duration> {
         let jobs = if planted::on(Flaw::LookupsUnlimited) { 0 } else { jobs };
         let cost = u32::try_from(jobs).unwrap_or(u32::MAX);
@@ -111,8 +111,8 @@ impl<K: Kinds> Machine<K> {
         self.take_lookups(1)
     }
 
-    /// Notes what the node says it runs. A report with more unknown jobs than may be looked up is
-    /// refused whole: half of one would take slots from what runs.
+    /// Notes what the node reports to run. A report with more unknown jobs than may be looked up is refused
+    /// as a whole: half of it would release slots of jobs that run.
     pub(super) fn note_running(
         &mut self,
         named: Vec<(JobId, u32)>,
@@ -122,7 +122,7 @@ impl<K: Kinds> Machine<K> {
         let sorted = Running::sort(self.now, named, |job, attempt| {
             held(job, attempt).map(|held| (held.token, held.is_wanted()))
         });
-        // One that was given up while the node was away is to be stopped now.
+        // An attempt that was abandoned while the node was disconnected is to be stopped now.
         for (job, attempt) in sorted.given_up {
             self.send_cancel(job, attempt, "given_up", out);
         }
@@ -167,7 +167,7 @@ impl<K: Kinds> Machine<K> {
     pub(super) fn on_answer(&mut self, epoch: u64, answer: Answer, out: &mut Effects<K>) {
         let step = std::mem::take(&mut self.sync.step);
         if let Step::Paced { .. } | Step::Untold { .. } = step {
-            // Nothing was asked.
+            // No call was under way.
             self.sync.step = step;
             return;
         }
@@ -186,7 +186,7 @@ impl<K: Kinds> Machine<K> {
                 let call = self.writing(&update, true);
                 self.call(call, Step::Writing(update), out);
             }
-            // Whether grants wait for a report, the next beat tells; one too many does no harm.
+            // The answer does not say whether grants wait for a report. One report too many does no harm.
             (Step::Writing(update), Answer::Stored) => self.written(update, true, out),
             (Step::LookingUp(report), Answer::Found(found)) => self.looked_up(report, found, out),
             (step, Answer::Failed) => self.untold(step),
@@ -203,19 +203,19 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    /// The store did not answer: it is told again, a while later.
+    /// The store did not answer: the call is repeated after a pause.
     fn untold(&mut self, step: Step) {
         let untold = match step {
             Step::Writing(update) => update,
-            // A repetition may cost the store as much again, so it is paid for. Where it cannot be, the
-            // node's next report brings the list.
+            // A repeated lookup may cost the store as much again, so it is charged to the node's rate. If it is over
+            // that rate, the node's next report has the list.
             Step::LookingUp(report) => match self.take_lookups(report.unknown.len()) {
                 Ok(()) => Pending { report: Some(report), ..Pending::default() },
                 Err(_) => Pending { beat: true, ..Pending::default() },
             },
-            // By the node's own word; what is owed without one the next beat asks for.
-            Step::Confirming { running: Some(known), reported_at: Some(at), strays } => {
-                let report = Some(Running { at, known, unknown: Vec::new(), strays });
+            // Only a report of the node is repeated; otherwise the next heartbeat asks again.
+            Step::Confirming { running: Some(known), reported_at: Some(at), unstoppable } => {
+                let report = Some(Running { at, known, unknown: Vec::new(), unstoppable });
                 Pending { report, ..Pending::default() }
             }
             Step::Confirming { .. } => Pending { beat: true, ..Pending::default() },
@@ -226,7 +226,7 @@ impl<K: Kinds> Machine<K> {
         self.sync.step = Step::Untold { until: self.now + TELL_AGAIN };
     }
 
-    /// The record is written: what the node runs is next.
+    /// The record is written. What the node runs is next.
     fn written(&mut self, update: Pending, owed: bool, out: &mut Effects<K>) {
         out.push(Effect::FleetChanged);
         let Pending { report, count, renew, .. } = update;
@@ -240,7 +240,7 @@ impl<K: Kinds> Machine<K> {
         }
         let says = self.reporting.lists_running && self.is_connected();
         match (owed, says) {
-            // Its word and what it was sent since: together they are all that it can run.
+            // Its report and what it was sent since: it can run nothing else.
             (true, true) => self.confirm(Some(self.attempts.wanted()), None, out),
             (true, false) => self.confirm(None, None, out),
             (false, _) => {
@@ -253,8 +253,8 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    /// Gives back what cannot run, as the node runs so many jobs. Returns what it runs, if that is
-    /// clear.
+    /// Releases the slots of attempts that cannot run, as the node runs so many jobs. Returns what it runs, if
+    /// the number determines that.
     fn reconcile_count(
         &mut self,
         running: u32,
@@ -277,8 +277,8 @@ impl<K: Kinds> Machine<K> {
         running.map(|known| Running { known, ..Running::new(at) })
     }
 
-    /// The jobs of a report that another process sent are looked up; one that nobody knows, or that
-    /// is over, the node is told to stop.
+    /// The answer of the lookup of unknown jobs. The node is told to stop those that the store does not know
+    /// either, and those that are over.
     fn looked_up(
         &mut self,
         mut report: Running,
@@ -293,7 +293,7 @@ impl<K: Kinds> Machine<K> {
                 Some(token) => report.known.push(token),
                 None => {
                     self.send_cancel(job, attempt, "unknown", out);
-                    report.strays |= !obeys;
+                    report.unstoppable |= !obeys;
                 }
             }
         }
@@ -301,15 +301,14 @@ impl<K: Kinds> Machine<K> {
     }
 
     fn confirm_report(&mut self, report: Running, out: &mut Effects<K>) {
-        let Running { at, mut known, strays, .. } = report;
-        // On a slow day the store is told late. What the node did not know of when it reported is no
-        // reason to take the slot of what it accepted since.
+        let Running { at, mut known, unstoppable, .. } = report;
+        // The store may be told late. What the node accepted since the report keeps its slot.
         let newer = self.attempts.iter().filter(|held| {
             held.is_wanted() && held.is_newer_than(at, self.epoch) && !known.contains(&held.token)
         });
         let newer: Vec<LeaseToken> = newer.map(|held| held.token).collect();
         known.extend(newer);
-        self.confirm_for(Some(known), Some(at), strays, out);
+        self.confirm_for(Some(known), Some(at), unstoppable, out);
     }
 
     fn confirm(
@@ -321,12 +320,12 @@ impl<K: Kinds> Machine<K> {
         self.confirm_for(running, reported_at, false, out);
     }
 
-    /// With `strays` the node also works on jobs that nobody knows, and that it cannot be told to stop.
+    /// With `unstoppable` the node also runs unknown jobs, and does not stop when told to.
     fn confirm_for(
         &mut self,
         running: Option<Vec<LeaseToken>>,
         reported_at: Option<Moment>,
-        strays: bool,
+        unstoppable: bool,
         out: &mut Effects<K>,
     ) {
         let (timing, lease) = (&self.policy.timing, self.running_lease());
@@ -336,18 +335,22 @@ impl<K: Kinds> Machine<K> {
             running: running.clone(),
             lease,
             grace: grace.min(lease / 2),
-            // Nobody holds a lease for strays: after a loss, time alone ends them.
-            reserve_lease: Duration::from_millis(match strays {
+            // There is no lease for unstoppable jobs: after a loss of the store, only time ends them.
+            reserve_lease: Duration::from_millis(match unstoppable {
                 true => timing.quarantine_ms.max(timing.reserve_lease_ms_of(calls)),
                 false => timing.reserve_lease_ms_of(calls),
             }),
             quarantine: self.quarantine(),
         };
-        self.call(Call::Confirm(report), Step::Confirming { running, reported_at, strays }, out);
+        self.call(
+            Call::Confirm(report),
+            Step::Confirming { running, reported_at, unstoppable },
+            out,
+        );
     }
 
-    /// How long a node that cannot say what it runs gets no grant: for what was lost in this process's
-    /// life the whole quarantine, for what was lost with the process before until that is over.
+    /// How long a node that does not report what it runs gets no grant: the whole quarantine, or after a restart
+    /// of this process the rest of it.
     fn quarantine(&self) -> Duration {
         match self.reporting.hold_until {
             Some(until) => self.now.until(until).max(Duration::from_millis(1)),
@@ -368,7 +371,7 @@ impl<K: Kinds> Machine<K> {
         if reported_at.is_some()
             && let Some(until) = self.reporting.unvouched_until.as_mut()
         {
-            // It has said what it runs: only what is on its way to it is waited for.
+            // It has reported what it runs: only jobs on their way to it are waited for.
             let hold = Duration::from_millis(self.policy.timing.reserve_lease_ms);
             *until = (*until).min(self.now + hold);
         }
@@ -376,7 +379,7 @@ impl<K: Kinds> Machine<K> {
         let lease = self.running_lease();
         running.iter().for_each(|token| self.extend(*token, lease));
         for token in confirmed.unknown {
-            // The store has no slot for this: the node is to stop it, and the job to look elsewhere.
+            // The store has no slot for this attempt: the node is to stop it, and the job to try another node.
             self.send_cancel(token.job, token.attempt, "no_lease", out);
             self.drop_attempt(token, out);
         }
@@ -384,7 +387,7 @@ impl<K: Kinds> Machine<K> {
         self.attempts.reported(self.epoch, &running, self.now + GRACE_FOR_LATE_RESULTS);
         for token in confirmed.dropped {
             let epoch = self.epoch;
-            // What the node got since runs without a lease, and counts here until it is over.
+            // An attempt that is newer than the report runs without a lease, and counts here until it ends.
             let is_gone = self
                 .attempts
                 .by_token(token)
@@ -396,14 +399,14 @@ impl<K: Kinds> Machine<K> {
         self.reporting.reported = Some(running);
     }
 
-    /// The node is to stop something that has no slot.
+    /// Tells the node to stop an attempt that has no slot.
     fn send_cancel(&self, job: JobId, attempt: u32, reason: &'static str, out: &mut Effects<K>) {
         if self.is_connected() {
             out.push(Effect::Send(ToNode::Cancel { job, attempt, reason, frees: None }));
         }
     }
 
-    /// Another instance has a newer connection of the node: this one closes.
+    /// Another instance has a newer connection of the node: the one here closes.
     fn superseded(&mut self, out: &mut Effects<K>) {
         if self.is_connected() {
             out.push(Effect::Send(ToNode::Superseded));

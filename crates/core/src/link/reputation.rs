@@ -1,5 +1,5 @@
-//! What is known of a node beyond its present connection: its standing. The store keeps it, so that
-//! whoever gets the node's connection begins from it and not from nothing.
+//! What is known of a node beyond its present connection: its standing. The store keeps it, and the next owner
+//! of the node's connection begins from it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::job::outcome::is_code;
 /// Failures kept; the oldest go first.
 const MAX_FAILURES: usize = 8;
 
-/// Codes that are counted one by one. A node may send its own, so the others are counted together.
+/// Codes that are counted separately. A node may send its own, so further ones are counted together.
 const MAX_CODES: usize = 16;
 
-/// What the codes beyond [`MAX_CODES`] are counted as, and what is no code: a node may write there what
-/// was said, and this goes to the store.
+/// Codes beyond [`MAX_CODES`] are counted as this. So is a text that is no code: a node may put there what a
+/// person said, which must not get into the store.
 const OTHER_CODES: &str = "OTHER";
 
-/// What a node did and failed, and what follows from it. Fields are only ever added: instances of two
+/// Jobs that a node did and failed, and what follows from them. Fields are only ever added: instances of two
 /// neighbouring versions read what the other wrote.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -38,7 +38,7 @@ pub struct Reputation {
     pub failed_by_code: BTreeMap<String, u64>,
     /// The last of them, the newest last.
     pub failures: VecDeque<NodeFailure>,
-    /// What its failures brought it.
+    /// Its breaker.
     pub breaker: BreakerMemory,
     /// How far it is trusted.
     pub trust: Option<TrustMemory>,
@@ -75,14 +75,14 @@ impl Reputation {
         self.failures.iter().rev().cloned().collect()
     }
 
-    /// The same so much later than it was written: pauses went on meanwhile.
+    /// The same, so much later: pauses are shorter by that.
     pub fn aged(self, age: Duration) -> Self {
         Reputation { breaker: self.breaker.aged(age), ..self }
     }
 }
 
 impl<K: Kinds> Machine<K> {
-    /// Begins from what somebody else knew of the node.
+    /// Begins from what the store knows of the node.
     pub(super) fn recall(&mut self, known: Option<Reputation>) {
         let Some(known) = known else { return };
         self.breaker = Breaker::recalled(known.breaker, self.now, &self.policy.breaker);

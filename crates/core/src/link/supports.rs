@@ -1,9 +1,9 @@
-//! What a node understands beyond what the oldest agents do.
+//! The protocol features of an agent, beyond those of the oldest agents.
 
-/// What a node understands beyond the protocol that every agent speaks.
+/// Protocol features that an agent has beyond those that every agent has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Supports {
-    /// It says that it takes a job.
+    /// It acks a job.
     pub ack: bool,
     /// It stops a job when told to.
     pub cancel: bool,
@@ -11,13 +11,13 @@ pub struct Supports {
     pub binary_audio: bool,
     /// It takes a text in place of speech.
     pub text: bool,
-    /// It sends the lease's name along.
+    /// It names the lease token in its messages.
     pub tokens: bool,
-    /// It listed a word that says nothing to us, so it is none of the oldest.
+    /// It listed a feature that this version does not know, so it is none of the oldest agents.
     pub other: bool,
-    /// It repeats a result until it is told that it arrived.
+    /// It repeats a result until that is acknowledged.
     pub result_ack: bool,
-    /// It speaks by HTTP calls of its own, one for each word, and so takes longer to ack.
+    /// It sends each message by an HTTP call of its own, and so takes longer to ack.
     pub calls: bool,
 }
 
@@ -37,7 +37,7 @@ impl Supports {
         (0..).zip(all).map(|(at, set)| u8::from(set) << at).sum()
     }
 
-    /// What such bits stand for.
+    /// The features of these bits.
     pub fn from_bits(bits: u8) -> Self {
         let set = |at: u8| bits & (1 << at) != 0;
         Supports {
@@ -52,7 +52,7 @@ impl Supports {
         }
     }
 
-    /// Whether it listed anything at all; an older agent lists nothing.
+    /// Whether it listed any feature; an older agent lists none.
     pub fn any(self) -> bool {
         self != Supports::default()
     }
@@ -64,7 +64,7 @@ mod tests {
     use crate::node::TAKES_TEXT;
 
     #[test]
-    fn bits_say_what_an_agent_understands() {
+    fn bits_stand_for_features() {
         let text = Supports { text: true, ..Supports::default() };
         assert_eq!(text.bits(), TAKES_TEXT);
         for bits in 0..=u8::MAX {

@@ -1,42 +1,42 @@
-//! How many slots of a node are filled like any other's: what a stranger says of itself is not
-//! believed at once.
+//! Slow start: how many slots of a node are chosen like those of any other. What a node without a credential
+//! declares is not believed at once.
 
 use serde::{Deserialize, Serialize};
 
-/// Whose slots are filled slowly.
+/// Which nodes start slowly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlowStart {
-    /// Those of nodes that nobody vouches for.
+    /// Nodes without a credential.
     Strangers,
-    /// Those of every node.
+    /// Every node.
     All,
     /// No node starts slowly.
     Off,
 }
 
-/// How a node came in.
+/// How a node was admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrival {
     /// Without a credential, from the scheduler's own machine.
     Local,
-    /// Without a credential, from elsewhere: a stranger.
+    /// Without a credential, from another machine.
     Open,
     /// With a credential that the operator gave it.
     Credential,
 }
 
-/// With so many successes a node has a good record, and is trusted with all that it declares. A failure
-/// costs [`FAILURE_COSTS`] of them, so nobody gets there who fails one job of nine.
+/// With so many successes a node has a good record, and all declared slots are trusted. A failure costs
+/// [`FAILURE_COSTS`] of them, so a node that fails one job of nine never has a good record.
 pub const GOOD_RECORD: u32 = 64;
 
 /// Successes that a failure takes from a node's record.
 const FAILURE_COSTS: u32 = 8;
 
-/// Begins with one slot and doubles with every success, up to what the node declares, or all of it with
-/// a good record. What is above that is a last resort, and only under a credential it is held back: then
-/// the operator, who gives out credentials and can be asked, wants it so.
+/// Begins with one slot and doubles with every success, up to what the node declares, or all of it with a good
+/// record. Slots above that are a last resort. Of a node with a credential they are not opened at all: it starts
+/// slowly only if the operator, who gave the credential, configured that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trust {
     earned: u32,
@@ -45,7 +45,7 @@ pub struct Trust {
     unearned: Unearned,
 }
 
-/// What becomes of slots that are not earned.
+/// How slots are used that are not earned yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unearned {
     /// They are like the others.
@@ -56,11 +56,11 @@ enum Unearned {
     Closed,
 }
 
-/// How far a node is trusted, as it is remembered from one connection's owner to the next.
+/// A node's trust as the store keeps it, for the next owner of the node's connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TrustMemory {
-    /// How it came in then: what it earned under one name is not believed of whoever comes in another
-    /// way under it.
+    /// How it was admitted then. Trust counts only for the same way of admission: otherwise it may be another
+    /// machine of the same name.
     pub arrival: Arrival,
     /// Slots that it earned.
     pub earned: u32,
@@ -69,7 +69,7 @@ pub struct TrustMemory {
 }
 
 impl Trust {
-    /// Of a node that has shown nothing yet.
+    /// Of a node without a record.
     pub fn new(slow_start: SlowStart, arrival: Arrival) -> Self {
         let slowly = match slow_start {
             SlowStart::Strangers => arrival == Arrival::Open,
@@ -84,7 +84,7 @@ impl Trust {
         Trust { earned: 1, successes: 0, unearned }
     }
 
-    /// Of a node that is known from before, or not.
+    /// Of a node that the store may know.
     pub fn recalled(slow_start: SlowStart, arrival: Arrival, memory: Option<TrustMemory>) -> Self {
         let new = Trust::new(slow_start, arrival);
         match memory.filter(|memory| memory.arrival == arrival) {
@@ -100,7 +100,7 @@ impl Trust {
         TrustMemory { arrival, earned: self.earned, successes: self.successes }
     }
 
-    /// Slots that are filled like any other node's.
+    /// Slots that are chosen like those of any other node.
     pub fn trusted(&self, declared: u32) -> u32 {
         let all = self.unearned == Unearned::Open || self.successes >= GOOD_RECORD;
         if all { declared } else { self.earned.min(declared) }
@@ -117,7 +117,7 @@ impl Trust {
     /// A job succeeded. Says whether more is trusted now.
     pub fn success(&mut self, declared: u32) -> bool {
         let before = self.trusted(declared);
-        // Not beyond what is declared: a later, larger word must be earned as well.
+        // Not beyond what is declared: a larger declaration later must be earned as well.
         self.earned = self.earned.saturating_mul(2).min(declared.max(self.earned));
         self.successes = self.successes.saturating_add(1).min(2 * GOOD_RECORD);
         self.trusted(declared) != before

@@ -1,4 +1,4 @@
-//! What is asked of a node's machine; nothing changes by it.
+//! Queries of a node's machine. They change nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::attempt::Attempt;
 use super::breaker::{Breaker, BreakerState};
 use super::event::{Kinds, Vitals};
 use super::health::{Audience, HealthFacts};
-use super::machine::{Line, Machine, Reporting};
+use super::machine::{Connection, Machine, Reporting};
 use super::reputation::Reputation;
 use super::trust::{Arrival, Trust};
 use crate::eligibility::Standing;
@@ -25,14 +25,14 @@ impl<K: Kinds> Machine<K> {
 
     /// Whether the node has a connection.
     pub fn is_connected(&self) -> bool {
-        matches!(self.line, Line::Connected { .. })
+        matches!(self.connection, Connection::Connected { .. })
     }
 
-    /// What the node understands, by its present connection.
+    /// The protocol features of the node's present connection.
     pub fn supports(&self) -> Option<Supports> {
-        match self.line {
-            Line::Connected { supports } => Some(supports),
-            Line::Disconnected { .. } => None,
+        match self.connection {
+            Connection::Connected { supports } => Some(supports),
+            Connection::Disconnected { .. } => None,
         }
     }
 
@@ -47,7 +47,7 @@ impl<K: Kinds> Machine<K> {
         (&self.profile, self.version)
     }
 
-    /// Where the node is in its life.
+    /// The node's health, as this audience sees it.
     pub fn health(&self, audience: Audience) -> Health {
         let Reporting { unreconciled_until, unvouched_until, .. } = self.reporting;
         let held_back = [self.inhibited_until, unreconciled_until, unvouched_until];
@@ -72,7 +72,7 @@ impl<K: Kinds> Machine<K> {
     pub fn open_slots(&self) -> u32 {
         let declared = self.profile.max_slots;
         match self.breaker.state() {
-            // One job as a probe, beside those that were given up and keep their slots for a while.
+            // One job as a probe, beside abandoned attempts that keep their slots for a while.
             BreakerState::Probing => {
                 let abandoned = self.attempts.abandoned_slots(self.now);
                 u32::try_from(abandoned).map_or(declared, |slots| (slots + 1).min(declared))
@@ -81,7 +81,7 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    /// Slots that are taken by what this machine knows.
+    /// Slots taken by the attempts of this machine.
     pub fn slots_taken(&self) -> u32 {
         u32::try_from(self.attempts.slots_taken(self.now, None)).unwrap_or(u32::MAX)
     }
@@ -96,7 +96,7 @@ impl<K: Kinds> Machine<K> {
         self.attempts.iter()
     }
 
-    /// Those that somebody waits for.
+    /// How many attempts are not abandoned.
     pub fn wanted(&self) -> usize {
         self.attempts.iter().filter(|held| held.is_wanted()).count()
     }
@@ -106,7 +106,7 @@ impl<K: Kinds> Machine<K> {
         self.attempts.contains(job)
     }
 
-    /// Who waits for this attempt.
+    /// The listener of this attempt, unless it is abandoned.
     pub fn listener(&self, job: &JobId, attempt: u32) -> Option<&K::Listener> {
         let held = self.attempts.get(job, attempt).filter(|held| held.is_wanted())?;
         Some(&held.listener)
@@ -123,7 +123,7 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    /// What the store is told from beat to beat.
+    /// What the store is told with each heartbeat.
     pub fn vitals(&self) -> Vitals {
         Vitals {
             open_slots: self.open_slots(),
@@ -138,12 +138,12 @@ impl<K: Kinds> Machine<K> {
         self.order
     }
 
-    /// What its failures brought it.
+    /// The state of its breaker.
     pub fn breaker(&self) -> BreakerState {
         self.breaker.state()
     }
 
-    /// What it did and failed, and what follows from it, as it is remembered.
+    /// What is remembered of the node: jobs done and failed, breaker and trust.
     pub fn reputation(&self) -> Reputation {
         Reputation {
             breaker: self.breaker.memory(self.now),
@@ -152,7 +152,7 @@ impl<K: Kinds> Machine<K> {
         }
     }
 
-    /// How long it gets no jobs because nobody knows what it runs, if it does not say.
+    /// How long it gets no jobs because it is not known what it runs, unless it reports that.
     pub fn held_for(&self) -> Option<Duration> {
         let until = self.reporting.unvouched_until.filter(|_| self.is_connected());
         until.map(|until| self.now.until(until))
@@ -164,23 +164,23 @@ impl<K: Kinds> Machine<K> {
         (self.past.done.saturating_sub(done), self.past.failed.saturating_sub(failed))
     }
 
-    /// Slots that are filled like any other node's.
+    /// Slots that are chosen like those of any other node; more are a last resort.
     pub fn trusted_slots(&self) -> u32 {
         self.trust.trusted(self.profile.max_slots)
     }
 
-    /// How long a running job's slot lasts without a word from the node.
+    /// How long a running job's slot lasts without a message from the node.
     pub fn running_lease(&self) -> Duration {
         let heartbeat = millis(self.freshness.heartbeat());
         Duration::from_millis(self.policy.timing.running_lease_for_ms(heartbeat))
     }
 
-    /// The trust that the node has if it comes in like this, and what its failures brought it.
+    /// The node's trust if it is admitted in this way, and its breaker.
     pub fn trust_and_breaker(&self, arrival: Arrival) -> (Trust, Breaker) {
         (self.trust_of(arrival), self.breaker)
     }
 
-    /// The trust that a node has that comes in like this.
+    /// The node's trust if it is admitted in this way.
     pub(super) fn trust_of(&self, arrival: Arrival) -> Trust {
         let as_before = self.arrival == Some(arrival);
         if as_before { self.trust } else { Trust::new(self.policy.slow_start, arrival) }

@@ -1,29 +1,29 @@
-//! Whether an owner may say that a node of which the store has no record has no earlier life.
+//! Whether an instance may vouch that a node without a record in the store runs no jobs.
 //!
-//! If the store was lost together with the process that knew the node, the node may still work on jobs
-//! of that life, and nobody here knows of them.
+//! If the store lost its data and the process that knew the node died, the node may still work on jobs that
+//! nobody here knows.
 
 use std::time::Duration;
 
 use crate::planted::{self, Flaw};
 
-/// What an owner knows when a node registers of which the store may have no record.
+/// What an instance knows of a node that registers, of which the store may have no record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acquaintance {
-    /// This instance knew it before, or knows it as another instance's.
+    /// This instance knew it before, or knows it as a node of another instance.
     pub known: bool,
-    /// So many jobs it runs by its own word; `None` if it does not say.
+    /// How many jobs it reports to run; `None` if it does not report that.
     pub runs: Option<usize>,
-    /// How long the process has been there.
+    /// How long this process has run.
     pub process_age: Duration,
-    /// The longest that a slot stays taken with nobody renewing it.
+    /// The longest time that a slot stays taken without a renewal.
     pub longest_lease: Duration,
 }
 
 impl Acquaintance {
-    /// Whether grants on a node without a record need not wait for its report. A process as old as the
-    /// longest lease would know the node, or all leases of the node's earlier life are over; a younger
-    /// one believes only the node's own word.
+    /// Whether grants on a node without a record need not wait for its report. If this process is as old as the
+    /// longest lease, it would know the node, or all earlier leases are over. A younger process believes only
+    /// the node's own report.
     pub fn vouches(&self) -> bool {
         match self.runs {
             _ if planted::on(Flaw::TrustedBecauseUnknown) => true,
@@ -33,8 +33,8 @@ impl Acquaintance {
         }
     }
 
-    /// How long a node for which nobody vouches may have jobs of an earlier life: until the process is as
-    /// old as the longest lease.
+    /// How long a node for which this instance cannot vouch may run unknown jobs: until the process is as old as
+    /// the longest lease.
     pub fn hold(&self) -> Option<Duration> {
         let left = self.longest_lease.saturating_sub(self.process_age);
         (!self.known && !self.vouches() && left > Duration::ZERO).then_some(left)

@@ -8,7 +8,6 @@ use lingua_core::fleet::select::{SelectPolicy, Selector, Wish};
 use lingua_core::fleet::{Fleet, NodeEntry, PoolBounds, ProfileVersion, RankRule};
 use lingua_core::lang::LangSet;
 use lingua_core::node::{Declaration, Health, NmtPairs, NodeProfile};
-use lingua_core::slots::Usage;
 use lingua_core::{Lang, NodeId, Region, TenantId};
 use proptest::prelude::*;
 
@@ -195,9 +194,12 @@ proptest! {
                 Step::Put(n, declared, standing, used) => {
                     let profile = NodeProfile::from_declaration(*declared).unwrap();
                     model.insert(name(n), (profile.clone(), standing.clone()));
-                    let usage = used.map(|running| Usage { reserved: 0, running });
-                    let (profile, version) = (Arc::new(profile), ProfileVersion::new(1));
-                    fleet.put(name(n), NodeEntry { profile, version, standing, usage });
+                    let (max, version) = (profile.max_slots, ProfileVersion::new(1));
+                    let profile = Arc::new(profile);
+                    fleet.put(name(n), NodeEntry { profile, version, standing });
+                    if let Some(used) = used {
+                        fleet.set_usage(&name(n), used, max);
+                    }
                 }
                 Step::Stand(n, standing) => {
                     let known = model.get_mut(&name(n));

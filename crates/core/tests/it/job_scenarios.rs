@@ -5,7 +5,7 @@ mod relays;
 mod script;
 
 use lingua_core::fleet::select::Verdict;
-use lingua_core::job::event::{Blame, CommitAnswer, NotSent, Pace};
+use lingua_core::job::event::{CommitAnswer, Fault, NotSent, Pace};
 use lingua_core::job::{Effect, Ended, Event, JobEvent, JobState, Link, NodeResult, Reject};
 use lingua_core::outcome::Code;
 use script::*;
@@ -73,7 +73,7 @@ fn what_is_not_about_the_current_attempt_changes_nothing() {
 fn a_failed_attempt_is_followed_by_one_elsewhere_if_the_budget_allows_it() {
     let mut job = Script::dispatched();
     job.message(failure(1, "GPU_ON_FIRE"));
-    job.sees(|e| matches!(e, Effect::AttemptFailed { blame: Blame::Attempt, .. }));
+    job.sees(|e| matches!(e, Effect::AttemptFailed { fault: Fault::Attempt, .. }));
     job.sees(|e| matches!(e, Effect::Release { attempt: 1, pace: Pace::Now }));
     job.sees(|e| matches!(e, Effect::AskRetryBudget));
     job.budget(true);
@@ -113,7 +113,7 @@ fn a_node_that_says_busy_costs_no_attempt_and_rests_and_is_asked_again_later() {
     let mut job = Script::dispatched();
     job.message(reject(1, Reject::Busy));
     job.sees(|e| matches!(e, Effect::Release { attempt: 1, pace: Pace::AfterRest }));
-    job.sees(|e| matches!(e, Effect::AttemptFailed { blame: Blame::None, .. }));
+    job.sees(|e| matches!(e, Effect::AttemptFailed { fault: Fault::None, .. }));
     job.sees_none(|e| matches!(e, Effect::AskRetryBudget));
     assert_eq!(job.machine().dispatches(), 0);
     assert!(job.machine().unwanted().any(|unwanted| *unwanted == node("a")));
@@ -144,20 +144,13 @@ fn a_missing_model_is_noted_and_tried_elsewhere_at_once() {
 }
 
 #[test]
-pub fn a_node_without_an_ack_is_given_up_and_keeps_its_slot_unless_it_obeys() {
-    for obeys in [true, false] {
-        let mut job = Script::dispatched();
-        job.timer();
-        job.sees(|e| matches!(e, Effect::AttemptFailed { code: Code::AckTimeout, .. }));
-        job.sees(|e| matches!(e, Effect::CancelOnNode { attempt: 1, .. }));
-        job.tell(Event::CancelPosted { attempt: 1, obeys });
-        match obeys {
-            true => job.sees(|e| matches!(e, Effect::Release { attempt: 1, .. })),
-            false => job.sees(|e| matches!(e, Effect::Abandon { attempt: 1 })),
-        }
-        job.budget(true);
-        job.place(2, "b");
-    }
+pub fn a_node_without_an_ack_is_told_to_stop_and_another_gets_the_job() {
+    let mut job = Script::dispatched();
+    job.timer();
+    job.sees(|e| matches!(e, Effect::AttemptFailed { code: Code::AckTimeout, .. }));
+    job.sees(|e| matches!(e, Effect::Abandon { attempt: 1, .. }));
+    job.budget(true);
+    job.place(2, "b");
 }
 
 #[test]
@@ -180,7 +173,7 @@ fn a_node_that_does_not_come_back_loses_its_job() {
     job.sees(|e| {
         matches!(
             e,
-            Effect::AttemptFailed { code: Code::NodeUnavailable, blame: Blame::ConnectionLost, .. }
+            Effect::AttemptFailed { code: Code::NodeUnavailable, fault: Fault::ConnectionLost, .. }
         )
     });
     job.budget(true);
@@ -191,14 +184,14 @@ fn a_node_that_does_not_come_back_loses_its_job() {
 fn a_connection_lost_before_the_ack_is_not_waited_for() {
     let mut job = Script::dispatched();
     job.message(JobEvent::NodeGone { attempt: 1 });
-    job.sees(|e| matches!(e, Effect::CancelOnNode { attempt: 1, .. }));
+    job.sees(|e| matches!(e, Effect::Abandon { attempt: 1, .. }));
 }
 
 #[test]
 fn a_job_that_its_node_dropped_is_tried_elsewhere_and_the_slot_is_free() {
     let mut job = Script::accepted();
     job.message(JobEvent::Dropped { attempt: 1 });
-    job.sees(|e| matches!(e, Effect::AttemptFailed { blame: Blame::Dropped, .. }));
+    job.sees(|e| matches!(e, Effect::AttemptFailed { fault: Fault::Dropped, .. }));
     job.sees(|e| matches!(e, Effect::Release { attempt: 1, pace: Pace::Now }));
 }
 
@@ -239,11 +232,8 @@ pub fn a_slow_node_is_hedged_once_and_the_first_result_wins() {
     job.message(success(2));
     job.sees_none(|e| matches!(e, Effect::FinishByAnswer { .. }));
     job.accepted_ending();
-    job.sees(|e| matches!(e, Effect::CancelOnNode { attempt: 2, reason: "other_copy_won" }));
+    job.sees(|e| matches!(e, Effect::Abandon { attempt: 2, reason: "other_copy_won" }));
     assert!(matches!(job.ending(), Ended::Done(_)));
-    assert!(!job.is_over(), "the loser's slot is out");
-    job.tell(Event::CancelPosted { attempt: 2, obeys: true });
-    job.sees(|e| matches!(e, Effect::Release { attempt: 2, .. }));
     assert!(job.is_over());
 }
 
@@ -289,11 +279,9 @@ fn a_second_copy_on_its_way_is_stopped_when_the_first_answers() {
     job.chosen("b");
     job.granted_later(2);
     job.message(success(1));
-    job.sees(|e| matches!(e, Effect::CancelOnNode { attempt: 2, .. }));
+    job.sees(|e| matches!(e, Effect::Abandon { attempt: 2, .. }));
     job.sent(2);
     job.sees_none(|e| matches!(e, Effect::Dispatched { .. }));
-    job.tell(Event::CancelPosted { attempt: 2, obeys: false });
-    job.sees(|e| matches!(e, Effect::Abandon { attempt: 2 }));
     job.accepted_ending();
     assert!(matches!(job.ending(), Ended::Done(_)));
     assert!(job.is_over());
@@ -326,7 +314,7 @@ fn the_deadline_ends_a_job_and_stops_its_node() {
     job.tell(Event::Idle);
     job.tell(Event::Committed { attempt: 1, answer: CommitAnswer::Kept });
     job.timer();
-    job.sees(|e| matches!(e, Effect::CancelOnNode { attempt: 1, reason: "deadline" }));
+    job.sees(|e| matches!(e, Effect::Abandon { attempt: 1, reason: "deadline" }));
     job.accepted_ending();
     assert_eq!(job.ending().code(), Code::JobTimeout.as_str());
 }
@@ -351,7 +339,7 @@ fn a_lease_that_was_gone_before_the_ack_costs_the_attempt_and_nobody_is_blamed()
     job.tell(Event::Idle);
     job.tell(Event::Committed { attempt: 1, answer: CommitAnswer::Lost });
     job.sees(|e| {
-        matches!(e, Effect::AttemptFailed { code: Code::AckTimeout, blame: Blame::None, .. })
+        matches!(e, Effect::AttemptFailed { code: Code::AckTimeout, fault: Fault::None, .. })
     });
 }
 

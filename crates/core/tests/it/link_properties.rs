@@ -9,7 +9,7 @@ mod checker;
 mod driver;
 
 use driver::Driver;
-use lingua_core::link::event::WordKind;
+use lingua_core::link::event::MessageKind;
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(crate) enum Op {
     Wait { ms: u64, late: bool },
     Register { over: bool, supports: u8, running: Running, moved: bool, slots: u32 },
     Beat { stale: bool, running: Running, percent: u8 },
-    Word { which: u8, fence: Fence, kind: WordKind },
+    JobMessage { which: u8, fence: Fence, kind: MessageKind },
     Assign { granted: bool },
     AssignAgain { which: u8 },
     Adopt { known: u8 },
@@ -31,7 +31,7 @@ pub(crate) enum Op {
     Order(u8),
     Gap { ms: u64 },
     Faulted,
-    Vouched,
+    ProbeRequested,
     Disconnect { stale: bool },
     MoveAway { stale: bool },
 }
@@ -72,15 +72,15 @@ fn fence() -> impl Strategy<Value = Fence> {
     ]
 }
 
-fn kind() -> impl Strategy<Value = WordKind> {
+fn kind() -> impl Strategy<Value = MessageKind> {
     prop_oneof![
-        3 => Just(WordKind::Ack),
-        1 => Just(WordKind::Started),
-        1 => Just(WordKind::Reject),
-        2 => Just(WordKind::Partial),
-        3 => Just(WordKind::Success),
-        1 => Just(WordKind::Empty),
-        2 => any::<bool>().prop_map(|fault| WordKind::Failure { fault }),
+        3 => Just(MessageKind::Ack),
+        1 => Just(MessageKind::Started),
+        1 => Just(MessageKind::Reject),
+        2 => Just(MessageKind::Partial),
+        3 => Just(MessageKind::Success),
+        1 => Just(MessageKind::Empty),
+        2 => any::<bool>().prop_map(|fault| MessageKind::Failure { fault }),
     ]
 }
 
@@ -98,7 +98,7 @@ fn op() -> impl Strategy<Value = Op> {
         10 => (rarely(), running(), 80..100u8)
             .prop_map(|(stale, running, percent)| Op::Beat { stale, running, percent }),
         20 => (which(), fence(), kind())
-            .prop_map(|(which, fence, kind)| Op::Word { which, fence, kind }),
+            .prop_map(|(which, fence, kind)| Op::JobMessage { which, fence, kind }),
         20 => prop::bool::weighted(0.8).prop_map(|granted| Op::Assign { granted }),
         2 => which().prop_map(|which| Op::AssignAgain { which }),
         3 => which().prop_map(|known| Op::Adopt { known }),
@@ -112,7 +112,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..3u8).prop_map(Op::Order),
         1 => ms.prop_map(|ms| Op::Gap { ms }),
         3 => Just(Op::Faulted),
-        1 => Just(Op::Vouched),
+        1 => Just(Op::ProbeRequested),
         3 => rarely().prop_map(|stale| Op::Disconnect { stale }),
         1 => prop::bool::weighted(0.6).prop_map(|stale| Op::MoveAway { stale }),
     ]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_core::Moment;
-use lingua_core::link::event::{Answer, Heartbeat, Registered, WordKind};
+use lingua_core::link::event::{Answer, Heartbeat, MessageKind, Registered};
 use lingua_core::link::{
     Arrival, BreakerState, Event, GRACE_FOR_LATE_RESULTS, NewAttempt, Supports,
 };
@@ -24,7 +24,7 @@ fn a_node_gets_no_more_attempts_than_it_has_slots() {
     node.register(OURS, None);
     assert_eq!((node.assign(1), node.assign(2)), (vec!["assign".into()], vec!["assign".into()]));
     assert_eq!(node.assign(3), ["Full"]);
-    assert_eq!(node.says(1, WordKind::Success), ["tell result"]);
+    assert_eq!(node.says(1, MessageKind::Success), ["tell result"]);
     assert_eq!(node.assign(3), ["assign"], "the node has said that it has room");
 }
 
@@ -45,7 +45,7 @@ fn the_slot_of_a_cancelled_attempt_is_free_once_the_cancel_is_on_the_connection(
     deaf.assign(1);
     let given_up = Event::GivenUp { job, attempt, reason, slot };
     assert_eq!(deaf.feed(given_up), ["cancel given_up"]);
-    assert_eq!(deaf.says(1, WordKind::Success), ["stale result", "release slot"]);
+    assert_eq!(deaf.says(1, MessageKind::Success), ["stale result", "release slot"]);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_a_node_does_not_name_after_a_reconnect_is_dropped_unless_its_result_come
         let mut node = Node::new();
         node.register(OURS, None);
         node.assign(1);
-        node.says(1, WordKind::Ack);
+        node.says(1, MessageKind::Ack);
         let epoch = node.epoch;
         assert_eq!(node.feed(Event::Disconnected { epoch }), ["tell gone"]);
         node.answer(Answer::Failed);
@@ -73,7 +73,7 @@ fn what_a_node_does_not_name_after_a_reconnect_is_dropped_unless_its_result_come
         node.answer(Answer::Kept { confirmed: true });
         assert!(node.answer(Answer::Confirmed(Confirmed::default())).is_empty());
         if late_result {
-            assert_eq!(node.says(1, WordKind::Success), ["tell result"]);
+            assert_eq!(node.says(1, MessageKind::Success), ["tell result"]);
             assert!(node.wait(GRACE_FOR_LATE_RESULTS).is_empty());
         } else {
             assert_eq!(node.wait(GRACE_FOR_LATE_RESULTS), ["tell dropped"]);
@@ -86,10 +86,10 @@ fn what_the_store_took_back_by_a_report_is_dropped() {
     let mut node = Node::new();
     node.register(OURS, None);
     node.assign(1);
-    node.says(1, WordKind::Ack);
+    node.says(1, MessageKind::Ack);
     node.assign(2);
     node.now = node.now + Duration::from_secs(5);
-    node.says(2, WordKind::Ack);
+    node.says(2, MessageKind::Ack);
     let dropped = Confirmed { dropped: vec![token(1), token(2)], ..Confirmed::default() };
     // The node spoke of the second at the moment of the report: it may have crossed with it.
     assert_eq!(node.reports(&[], dropped), ["tell dropped"]);
@@ -111,13 +111,13 @@ pub fn a_result_that_is_quicker_than_its_adoption_is_told_when_the_job_is_known(
     };
     let mut node = Node::new();
     node.register(Supports::default(), None);
-    assert_eq!(node.says(1, WordKind::Success), ["stale result"]);
+    assert_eq!(node.says(1, MessageKind::Success), ["stale result"]);
     node.now = node.now + Duration::from_secs(1);
     assert_eq!(node.feed(Event::Adopted(adopted())), ["tell result"]);
 
     let mut node = Node::new();
     node.register(Supports::default(), None);
-    node.says(1, WordKind::Success);
+    node.says(1, MessageKind::Success);
     assert_eq!(node.wait(Duration::from_millis(1_500)), ["orphaned"], "nobody wants it");
 }
 
@@ -149,7 +149,7 @@ fn one_break_of_the_connection_counts_once_against_the_node() {
     let epoch = node.epoch;
     node.feed(Event::Disconnected { epoch });
     for n in 1..3 {
-        node.feed(Event::Blamed { job: token(n).job, attempt: 1, failed: None });
+        node.feed(Event::AttemptFailed { job: token(n).job, attempt: 1, failed: None });
     }
     assert_eq!(node.machine.breaker(), BreakerState::Closed, "two jobs, one break");
 }
@@ -160,7 +160,7 @@ fn an_older_agent_ends_the_earlier_parts_of_a_turn_with_the_closing_one() {
     node.register(Supports::default(), None);
     node.assign(1);
     node.assign(2);
-    assert_eq!(node.says(2, WordKind::Success), ["tell result", "tell turn closed"]);
+    assert_eq!(node.says(2, MessageKind::Success), ["tell result", "tell turn closed"]);
 }
 
 /// A node whose owner made it worse: it fails everything.
@@ -197,7 +197,7 @@ fn a_node_that_keeps_failing_is_told_to_drain_and_why_until_a_probe_succeeds() {
     assert_eq!(fails(&mut node), ["breaker opened".to_owned(), drain(why)], "it is aside already");
     node.wait(Duration::from_secs(1));
     node.assign(9);
-    let back = node.says(9, WordKind::Success);
+    let back = node.says(9, MessageKind::Success);
     assert_eq!(back, ["tell result", "back in service"]);
     assert!(node.machine.aside().is_none());
 }
@@ -208,12 +208,12 @@ fn the_owners_word_brings_a_probe_at_once_and_is_taken_now_and_then() {
     for _ in 0..2 {
         fails(&mut node);
     }
-    assert!(node.feed(Event::Vouched).is_empty());
+    assert!(node.feed(Event::ProbeRequested).is_empty());
     assert_eq!(node.machine.breaker(), BreakerState::Probing);
     fails(&mut node);
-    node.feed(Event::Vouched);
+    node.feed(Event::ProbeRequested);
     fails(&mut node);
-    assert_eq!(node.feed(Event::Vouched), ["again in 30 s"]);
+    assert_eq!(node.feed(Event::ProbeRequested), ["again in 30 s"]);
     assert!(matches!(node.machine.breaker(), BreakerState::Open { .. }));
 }
 

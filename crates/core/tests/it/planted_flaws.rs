@@ -46,7 +46,7 @@ const FLAWS: &[(Flaw, Finder)] = &[
     (Flaw::FailedNodeChosenAgain, Jobs),
     (
         Flaw::AbandonedSlotReleased,
-        Steps(jobs::a_node_without_an_ack_is_given_up_and_keeps_its_slot_unless_it_obeys),
+        Steps(jobs::a_node_without_an_ack_is_told_to_stop_and_another_gets_the_job),
     ),
     (Flaw::HedgeWithoutBudget, Steps(jobs::a_second_copy_without_room_or_budget_is_not_made)),
     (Flaw::DeadlineOfEachTry, Jobs),

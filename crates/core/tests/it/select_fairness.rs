@@ -31,7 +31,6 @@ fn entry() -> NodeEntry {
         profile: Arc::new(NodeProfile::from_declaration(declared).unwrap()),
         version: ProfileVersion::new(1),
         standing: Standing::READY,
-        usage: None,
     }
 }
 

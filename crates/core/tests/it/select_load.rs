@@ -30,7 +30,7 @@ fn fleet() -> Fleet {
     let mut fleet = Fleet::default();
     for n in 0..NODES {
         let (profile, version) = (profile.clone(), ProfileVersion::new(1));
-        let entry = NodeEntry { profile, version, standing: Standing::READY, usage: None };
+        let entry = NodeEntry { profile, version, standing: Standing::READY };
         fleet.put(NodeId::new(format!("n{n}")).unwrap(), entry);
     }
     fleet

@@ -1,5 +1,5 @@
-//! What other instances want of the nodes here. Each is meant for one connection of its node; of another
-//! it means nothing.
+//! Commands of other instances to the nodes here. Each names one connection of its node, and has no effect on
+//! another.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Cluster {
         let node = self.nodes.connected(&remote.node, remote.epoch).ok_or(Unheard)?;
         let twice = planted::on(Flaw::EnvelopeActedOnTwice);
         if node.holds(&job, remote.attempt) && !twice {
-            // Said twice: the node has it.
+            // A repeated message: the node has it.
             return Ok(());
         }
         if send_by < Instant::now() {
@@ -93,7 +93,7 @@ impl Cluster {
         }));
     }
 
-    /// Another instance no longer waits for an attempt; with `over` it gave the slot back itself.
+    /// Another instance no longer waits for an attempt; with `over` it released the slot itself.
     pub(super) fn forget_for(
         &self,
         from: &Instance,
@@ -106,7 +106,7 @@ impl Cluster {
         if blame {
             let at_ms = self.shared.clock.now().as_millis();
             let failed = code.map(|code| (at_ms, code));
-            node.apply(Event::Blamed { job, attempt, failed });
+            node.apply(Event::AttemptFailed { job, attempt, failed });
         }
         match over {
             true => node.post(LinkCommand::End { job, attempt }),
@@ -117,8 +117,8 @@ impl Cluster {
         }
     }
 
-    /// Another instance gives an attempt up. The slot of a node that obeys is given back here, behind
-    /// the cancel on its connection: whoever gets it next is behind that too.
+    /// Another instance abandons an attempt. If the node stops when told to, the slot is released here once the
+    /// cancel is on its connection: the next assignment comes after it.
     pub(super) fn cancel_for(
         &self,
         from: &Instance,
@@ -145,13 +145,13 @@ impl Cluster {
         let shared = Arc::clone(&self.shared);
         tasks::start(async move {
             if let Err(error) = shared.store.slots.release(&node, token).await {
-                tracing::debug!(node.id = %node, %error, "a slot is left to lapse");
+                tracing::debug!(node.id = %node, %error, "a slot is left to expire");
             }
             drop(slot);
         });
     }
 
-    /// Tells a node here something, if it is meant for its present connection.
+    /// Sends a message to a node here, if it is for the node's present connection.
     pub(super) fn tell_for(&self, id: &NodeId, epoch: u64, message: ToNode) {
         if let Some(node) = self.nodes.connected(id, epoch) {
             node.send_to_node(message);

@@ -1,7 +1,7 @@
-//! Who is there: the nodes of all instances, as the store knows them.
+//! Follows the node records of all instances.
 //!
-//! The feed of changes makes it quick, and reading everything again now and then makes it true. While
-//! everything is read again, changes are taken in between.
+//! The feed of changes is fast, and a full read now and then corrects what it missed. During a full read, changes
+//! are applied in between.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use tokio::time::Instant;
 
 use super::Cluster;
 
-/// How often everything is read again.
+/// How often all records are read again.
 const RESYNC_EVERY: Duration = Duration::from_secs(30);
 
-/// How long one look at the feed waits for a change.
+/// How long one read of the feed waits for a change.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// After a store that did not answer.

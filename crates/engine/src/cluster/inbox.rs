@@ -1,6 +1,4 @@
-//! The way in: messages of other instances, each dealt with once or answered with a refusal.
-//!
-//! Nothing is passed on from here: a message is for this instance or for nobody.
+//! Messages received from other instances. Each is handled once or answered with a refusal; none is forwarded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +19,14 @@ use crate::peers::outbox::LIVE_FOR;
 use crate::peers::seal::{self, Route};
 use crate::tasks;
 
-/// How long one look into the inbox waits for a message.
+/// How long one read of the inbox waits for a message.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// After a store that did not answer.
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl Cluster {
-    /// Runs until the engine ends: takes messages in.
+    /// Runs until the engine ends: receives messages.
     pub async fn receive(self: Arc<Self>) {
         let (bus, me) = (&self.shared.store.bus, &self.shared.instance);
         loop {
@@ -43,7 +41,7 @@ impl Cluster {
                         }
                     }
                     if let Err(error) = bus.ack(me, &entries).await {
-                        tracing::debug!(%error, "words were not acknowledged");
+                        tracing::debug!(%error, "messages were not acknowledged");
                     }
                 }
                 Err(error) => {
@@ -57,20 +55,20 @@ impl Cluster {
 
     fn open(self: &Arc<Self>, delivery: Delivery) {
         match self.unsealed(&delivery, &self.shared.instance) {
-            Ok((words, unknown)) => {
-                self.shared.metrics.bus_received(words.len() as u64);
+            Ok((messages, unknown)) => {
+                self.shared.metrics.bus_received(messages.len() as u64);
                 if unknown > 0 {
-                    tracing::debug!(instance.id = %delivery.from.id, unknown, "words of another version");
+                    tracing::debug!(instance.id = %delivery.from.id, unknown, "messages of another version");
                 }
                 // Counted by the store's clock until it was asked, and by ours since.
                 let left = delivery.live_until.saturating_duration_since(Instant::now());
                 let age = LIVE_FOR.saturating_sub(left);
-                for word in words {
-                    self.on_word(&delivery.from, word, age);
+                for message in messages {
+                    self.on_message(&delivery.from, message, age);
                 }
             }
             Err(error) => {
-                tracing::warn!(instance.id = %delivery.from.id, %error, "an envelope is no use")
+                tracing::warn!(instance.id = %delivery.from.id, %error, "an envelope was not accepted")
             }
         }
     }
@@ -85,18 +83,18 @@ impl Cluster {
         let Delivery { id, from, body, .. } = delivery;
         let by = seal::open(secret, &Route { id: *id, from, to }, body)
             .map_err(|_| "no instance with a key of cluster.key_file sent it".to_owned())?;
-        let (words, unknown) = Batch::read(body).map_err(|error| error.to_string())?;
+        let (messages, unknown) = Batch::read(body).map_err(|error| error.to_string())?;
         let Some(by) = by.filter(|by| *by != secret.fingerprint()) else {
-            return Ok((words, unknown));
+            return Ok((messages, unknown));
         };
-        let ours = |word: PeerMessage| word.renamed(|job| secret.renamed(job, by));
-        Ok((words.into_iter().map(ours).collect(), unknown))
+        let ours = |message: PeerMessage| message.renamed(|job| secret.renamed(job, by));
+        Ok((messages.into_iter().map(ours).collect(), unknown))
     }
 
-    fn on_word(self: &Arc<Self>, from: &Instance, word: PeerMessage, age: Duration) {
-        match word {
+    fn on_message(self: &Arc<Self>, from: &Instance, message: PeerMessage, age: Duration) {
+        match message {
             PeerMessage::Assign(remote) => self.on_assign(from, *remote, age),
-            // One whose speech is being fetched goes to the node by itself.
+            // An attempt whose speech is being fetched is sent to the node anyway.
             PeerMessage::Adopt(remote)
                 if self.is_fetching(&(remote.job, remote.attempt))
                     && !planted::on(Flaw::AdoptedBeforeSent) => {}
@@ -120,8 +118,8 @@ impl Cluster {
             }
             PeerMessage::NodeFault { node } => self.router.fault(&node),
             PeerMessage::Vouch { node } => {
-                // Too many words change nothing; who said this one is not there to be told.
-                let _ = self.nodes.vouch(&node);
+                // A refusal is not sent back: the caller is on another instance and does not wait.
+                let _ = self.nodes.request_probe(&node);
             }
             PeerMessage::Job { job, node, epoch, event } => {
                 let former = planted::on(Flaw::FormerInstanceHeard);
@@ -164,7 +162,7 @@ impl Cluster {
         }
         let key = (self.shared.secret.masked(remote.job), remote.attempt);
         self.fetching.lock().insert(key, false);
-        // The parts of one turn reach their node in their order, however quick their speech is.
+        // The parts of one turn reach the node in their order, whichever speech is fetched first.
         let (placed, after) = oneshot::channel();
         let turn = remote.turn.clone();
         let before = self.turns.lock().insert(turn.clone(), (key.0, after));
@@ -173,10 +171,10 @@ impl Cluster {
         tasks::start(async move {
             let fetched = cluster.fetch_work(&from, &mut remote).await;
             if let Some((_, before)) = before {
-                // Dropped when it is placed, or not.
+                // It resolves when the earlier part was sent, or failed.
                 let _ = before.await;
             }
-            // Held until it is on the node: a message that gives it up comes before or after that.
+            // Locked until the attempt is on the node: an abandon is handled either before or after that.
             let mut fetching = cluster.fetching.lock();
             let unwanted = fetching.remove(&key).unwrap_or(false);
             match fetched {
@@ -215,7 +213,7 @@ impl Cluster {
             String::from_utf8(fetched.ok()?.to_vec()).ok()
         };
         let (audio, context) = tokio::join!(audio, context);
-        // A sentence is worth translating without those before it.
+        // Without its context the sentence is translated all the same.
         if let (Some(context), Some(work)) = (context, Arc::get_mut(&mut remote.work)) {
             work.context_text = Some(context);
         }
@@ -331,7 +329,7 @@ fn known_command(command: &str) -> Option<&'static str> {
     ["update", "drain", "resume"].into_iter().find(|known| *known == command)
 }
 
-/// The reasons that this version knows; a later one's is told as the most general.
+/// The reasons that this version knows; any other is passed on as the most general.
 fn known_reason(reason: &str) -> &'static str {
     const KNOWN: [&str; 9] = [
         "cancelled",

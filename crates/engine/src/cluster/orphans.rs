@@ -1,4 +1,4 @@
-//! Results whose instance or session is gone: they still find the person who spoke.
+//! Outcomes whose instance or session is gone. They are delivered to the session, wherever it is now.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -78,7 +78,7 @@ impl Cluster {
         }
     }
 
-    /// A result whose receiver is gone. What is in it is fetched from `from`, which said it.
+    /// A result whose receiver is gone. Its body is fetched from the sender `from`.
     pub(super) fn on_orphan_result(
         self: &Arc<Self>,
         from: &Instance,
@@ -107,8 +107,8 @@ impl Cluster {
         });
     }
 
-    /// An ending whose receiver is gone is brought to the session, wherever it is now.
-    pub(super) fn bring_again(
+    /// An ending whose receiver is gone is delivered to the session, wherever it is now.
+    pub(super) fn deliver_again(
         self: &Arc<Self>,
         from: &Instance,
         session: SessionKey,
@@ -120,13 +120,13 @@ impl Cluster {
         tasks::start(async move {
             let _delivery = delivery;
             let ended = cluster.ended_of(&from, ended).await;
-            // Who it went to is found again by the store's word, which may lag behind for a moment.
+            // The session's owner in the store may lag behind for a moment.
             tokio::time::sleep(LOOK).await;
             cluster.find_session(session, job, ended).await;
         });
     }
 
-    /// A body that an instance keeps, also this one.
+    /// A body that another instance or this one keeps.
     async fn body_of(&self, from: &Instance, body: &BodyRef) -> Result<Bytes, String> {
         if *from == self.shared.instance {
             let kept = self.shared.outbox.bodies.get(&body.name);
@@ -135,8 +135,8 @@ impl Cluster {
         self.fetch_body(from, body).await
     }
 
-    /// Ends a job in the name of an instance that is gone, if this attempt is still the one that
-    /// counts, and brings the result to its session.
+    /// Ends a job whose instance is gone, if this attempt is still the current one, and delivers the result to
+    /// its session.
     async fn end_orphan(&self, orphaned: OrphanedResult) {
         let OrphanedResult { node, job, attempt, nonce, result } = orphaned;
         let here = self.nodes.get(&node);
@@ -146,8 +146,8 @@ impl Cluster {
         let store = &self.shared.store;
         let record = match store.jobs.get(&job).await {
             Ok(record) => record,
-            // The node says it again.
-            Err(error) => return tracing::debug!(%error, "an orphan is looked after later"),
+            // The node repeats the result.
+            Err(error) => return tracing::debug!(%error, "an orphaned result is handled later"),
         };
         let acknowledge = || {
             if let Some(here) = &here {
@@ -181,7 +181,7 @@ impl Cluster {
         match finished {
             Ok(Finish::Finished) => {}
             Ok(_) => return acknowledge(),
-            Err(error) => return tracing::debug!(%error, "an orphan is looked after later"),
+            Err(error) => return tracing::debug!(%error, "an orphaned result is handled later"),
         }
         tracing::info!(node.id = %node, job.id = %job, "a result outlived its instance");
         if store.slots.release(&node, token).await.is_ok() {
@@ -191,7 +191,7 @@ impl Cluster {
         self.find_session(session, job, ended).await;
     }
 
-    /// Brings an ending to the session, wherever it is now.
+    /// Delivers an ending to the session, wherever it is now.
     async fn find_session(&self, session: SessionKey, job: JobId, ended: Ended) {
         let until = Instant::now() + FIND_SESSION;
         let mut ended = Some(ended);
@@ -206,8 +206,8 @@ impl Cluster {
                         let body = ended.body().cloned();
                         let (tenant, session) =
                             (session.tenant().clone(), session.session().clone());
-                        let word = PeerMessage::SessionJob { tenant, session, job, ended };
-                        if self.shared.outbox.send(&instance, word).is_ok()
+                        let message = PeerMessage::SessionJob { tenant, session, job, ended };
+                        if self.shared.outbox.send(&instance, message).is_ok()
                             && let Some(body) = body
                         {
                             self.shared.outbox.bodies.fetched(&body, FETCH).await;
@@ -217,13 +217,15 @@ impl Cluster {
                         ended = Some(news);
                         tokio::time::sleep(LOOK).await;
                     }
-                    None => tracing::debug!(job.id = %job, "nobody came back for an ending"),
+                    None => {
+                        tracing::debug!(job.id = %job, "the session of an ending did not come back")
+                    }
                 }
             }
         }
     }
 
-    /// An ending for another instance, which fetches what is in it from here.
+    /// An ending for another instance, which fetches its body from here.
     fn with_bodies(&self, ended: Ended) -> PeerEnded {
         match ended {
             Ended::Done(body) => {
@@ -251,8 +253,7 @@ impl Cluster {
         let session = SessionKey::new(tenant, session);
         tasks::start(async move {
             let ended = cluster.ended_of(&from, ended).await;
-            // Its client may just be coming back. If it is not here any more either, its deadline
-            // ends it.
+            // Its client may be reconnecting. If the session does not come here, the job's deadline ends it.
             let mut ended = ended;
             for _ in 0..ARRIVAL_LOOKS {
                 match cluster.sessions.tell_job(&session, job, ended).await {
@@ -264,7 +265,7 @@ impl Cluster {
         });
     }
 
-    /// An ending with what is fetched for it.
+    /// An ending, with its body fetched.
     async fn ended_of(&self, from: &Instance, ended: PeerEnded) -> Ended {
         match ended {
             PeerEnded::Done { body } => match self.body_of(from, &body).await {

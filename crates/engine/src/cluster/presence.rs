@@ -1,5 +1,5 @@
-//! What an instance says of itself in the store: where it is, which words it understands, and a mark on
-//! both. Others write to the store too, so nothing of it is believed without the mark.
+//! The announcement of an instance in the store: its address, the message versions that it understands, and a
+//! signature. Others can write to the store too, so an announcement is believed only with its signature.
 
 use lingua_store::Instance;
 use lingua_store::presence::Peer;
@@ -7,62 +7,62 @@ use lingua_store::presence::Peer;
 use super::version::{WIRE, Wire};
 use crate::secret::Secret;
 
-/// Between what is said and the mark on it.
+/// Between the payload and the signature.
 const BY: &str = "#by=";
 
-/// Why an instance is left alone.
+/// Why no messages are exchanged with an instance.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Apart {
-    /// Its words are of a version too far away.
+    /// It has no message version in common with this one.
     Version(Wire),
-    /// It signs nothing, as the version before.
+    /// It does not sign, like the version before.
     Unsigned,
-    /// It signs with a key that is not in the file here.
+    /// It signs with a key that this instance does not have.
     OtherKey(String),
-    /// The mark is not right for what is said.
+    /// The signature does not match the payload.
     Forged,
-    /// It is nowhere that an instance can be.
+    /// Its address is invalid.
     Address,
 }
 
-fn text(instance: &Instance, said: &str) -> String {
-    format!("presence {instance} {said}")
+fn text(instance: &Instance, payload: &str) -> String {
+    format!("presence {instance} {payload}")
 }
 
-/// What an instance says of itself.
+/// The announcement of an instance.
 pub(crate) fn announcement(secret: &Secret, instance: &Instance, address: &str) -> String {
     signed(secret, instance, WIRE.announced_at(address))
 }
 
-/// The same with a mark; without one while instances of the version before may read it.
-pub fn signed(secret: &Secret, instance: &Instance, said: String) -> String {
+/// The payload with its signature; without one while instances of the version before may read it.
+pub fn signed(secret: &Secret, instance: &Instance, payload: String) -> String {
     if secret.speaks_unsigned() {
-        return said;
+        return payload;
     }
-    let mark = secret.sign(&text(instance, &said));
-    format!("{said}{BY}{}-{mark}", secret.fingerprint())
+    let mark = secret.sign(&text(instance, &payload));
+    format!("{payload}{BY}{}-{mark}", secret.fingerprint())
 }
 
-/// Where an instance is, without asking whether it is true.
+/// The address of an instance, with the signature not checked.
 pub(crate) fn address(announced: &str) -> &str {
-    Wire::read(announced.split_once(BY).map_or(announced, |(said, _)| said)).0
+    Wire::read(announced.split_once(BY).map_or(announced, |(payload, _)| payload)).0
 }
 
 /// Where an instance is, if it is one of ours.
 pub(crate) fn read<'a>(secret: &Secret, peer: &'a Peer) -> Result<&'a str, Apart> {
     let announced = peer.address.as_str();
-    let (said, by) = match announced.split_once(BY) {
-        Some((said, by)) => (said, Some(by)),
+    let (payload, by) = match announced.split_once(BY) {
+        Some((payload, by)) => (payload, Some(by)),
         None => (announced, None),
     };
-    let (address, wire) = Wire::read(said);
+    let (address, wire) = Wire::read(payload);
     if !wire.meets(WIRE) {
         return Err(Apart::Version(wire));
     }
     match by.map(|by| by.split_once('-').unwrap_or((by, ""))) {
         None if !secret.takes_unsigned() => return Err(Apart::Unsigned),
         Some((by, _)) if !secret.knows(by) => return Err(Apart::OtherKey(shown(by))),
-        Some((by, mark)) if !secret.verify_by(by, &text(&peer.instance, said), mark) => {
+        Some((by, mark)) if !secret.verify_by(by, &text(&peer.instance, payload), mark) => {
             return Err(Apart::Forged);
         }
         _ => {}
@@ -116,15 +116,15 @@ mod tests {
     #[test]
     fn what_an_instance_says_is_believed_of_itself_alone() {
         let secret = Secret::from_seed(b"ours");
-        let said = announcement(&secret, &me(), "http://10.0.0.1:5010");
-        assert_eq!(read(&secret, &peer(said.as_str())), Ok("http://10.0.0.1:5010"));
-        assert_eq!(address(&said), "http://10.0.0.1:5010");
+        let payload = announcement(&secret, &me(), "http://10.0.0.1:5010");
+        assert_eq!(read(&secret, &peer(payload.as_str())), Ok("http://10.0.0.1:5010"));
+        assert_eq!(address(&payload), "http://10.0.0.1:5010");
 
-        let another = Peer { instance: Instance { boot: 2, ..me() }, address: said.clone() };
+        let another = Peer { instance: Instance { boot: 2, ..me() }, address: payload.clone() };
         assert_eq!(read(&secret, &another), Err(Apart::Forged), "of another life");
-        let moved = peer(said.replace("10.0.0.1", "10.6.6.6"));
+        let moved = peer(payload.replace("10.0.0.1", "10.6.6.6"));
         assert_eq!(read(&secret, &moved), Err(Apart::Forged));
-        assert_eq!(read(&secret, &peer(format!("{said}0"))), Err(Apart::Forged));
+        assert_eq!(read(&secret, &peer(format!("{payload}0"))), Err(Apart::Forged));
         let bare = peer("http://10.0.0.1:5010#wire=1-1");
         assert_eq!(read(&secret, &bare), Err(Apart::Unsigned));
         let theirs = Secret::from_seed(b"theirs");

@@ -6,20 +6,20 @@ use bytes::Bytes;
 use lingua_core::outcome::Code;
 use lingua_core::planted::{self, Flaw};
 use lingua_core::{JobId, LeaseToken, NodeId};
-use lingua_protocol::peer::{PeerEvent, PeerMessage, PeerReject, PeerResult, Told};
+use lingua_protocol::peer::{ErrorText, PeerEvent, PeerMessage, PeerReject, PeerResult};
 use lingua_store::Instance;
 
 use crate::job::{JobEvent, JobEvents, NodeResult, Reject, RemoteJob, Unheard, is_code};
 use crate::peers::outbox::Outbox;
 use crate::shared::Shared;
 
-/// The job of another instance, as its node tells it what happens.
+/// The job of another instance, as the listener of its attempt.
 pub(super) struct PeerJob {
     pub outbox: Arc<Outbox>,
-    /// Who has the job.
+    /// The instance of the job.
     pub owner: Instance,
     pub job: JobId,
-    /// Which node says it.
+    /// The node that works on it.
     pub node: NodeId,
 }
 
@@ -60,7 +60,7 @@ impl PeerJob {
                     NodeResult::Failure { code, message, missing_model } => {
                         let general = Code::ProcessingError.as_str();
                         let known = if is_code(&code) { code.clone() } else { general.to_owned() };
-                        let told = serde_json::to_vec(&Told { code, message });
+                        let told = serde_json::to_vec(&ErrorText { code, message });
                         let told = told.expect("two texts are JSON").into();
                         PeerResult::Failure {
                             code: known,
@@ -76,7 +76,7 @@ impl PeerJob {
             JobEvent::NodeBack { attempt } => PeerEvent::NodeBack { attempt },
             JobEvent::Dropped { attempt } => PeerEvent::Dropped { attempt },
             JobEvent::TurnClosed { attempt } => PeerEvent::TurnClosed { attempt },
-            // Whoever has the job cancels it there.
+            // A cancel comes from the job's instance and not from the node.
             JobEvent::Cancel { .. } => return None,
         })
     }
@@ -85,8 +85,8 @@ impl PeerJob {
 impl RemoteJob for PeerJob {
     fn tell(&self, epoch: u64, event: JobEvent) -> Result<(), Unheard> {
         let Some(event) = self.event(event) else { return Ok(()) };
-        let word = PeerMessage::Job { job: self.job, node: self.node.clone(), epoch, event };
-        self.outbox.send(&self.owner, word).map_err(|_| Unheard)
+        let message = PeerMessage::Job { job: self.job, node: self.node.clone(), epoch, event };
+        self.outbox.send(&self.owner, message).map_err(|_| Unheard)
     }
 
     fn is_alive(&self) -> bool {
@@ -94,8 +94,8 @@ impl RemoteJob for PeerJob {
     }
 }
 
-/// The slot of another instance's attempt, while its owner gives it back. Whoever has jobs waiting is
-/// offered it, here and elsewhere, and that instance no longer counts it.
+/// The slot of another instance's attempt, until it is released. Then it is offered to waiting jobs on this and
+/// other instances, and the other instance no longer counts it.
 pub(super) struct PeerSlot {
     pub shared: Arc<Shared>,
     pub owner: Instance,

@@ -1,4 +1,4 @@
-//! The way to a node's connection on another instance.
+//! The route to a node's connection on another instance.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::job::{Assign, JobEvents, Unheard};
 use crate::peers::outbox::Outbox;
 use crate::secret::token_name;
 
-/// The way to a node's connection.
+/// The route to a node's connection.
 #[derive(Clone)]
 pub(super) struct RemoteLink {
     pub outbox: Arc<Outbox>,
     pub owner: Instance,
     pub node: NodeId,
-    /// Of the connection.
+    /// Epoch of the connection.
     pub epoch: u64,
 }
 
 impl RemoteLink {
-    pub fn send(&self, word: PeerMessage) -> Result<(), Unheard> {
-        self.outbox.send(&self.owner, word).map_err(|_| Unheard)
+    pub fn send(&self, message: PeerMessage) -> Result<(), Unheard> {
+        self.outbox.send(&self.owner, message).map_err(|_| Unheard)
     }
 
     pub fn assign(&self, assign: Assign) -> PeerMessage {
@@ -46,7 +46,7 @@ impl RemoteLink {
         }))
     }
 
-    /// Tells the node's instance that the news of an attempt are wanted here.
+    /// Asks the node's instance to report about an attempt.
     pub fn adopt(&self, attempt: &NewAttempt<JobEvents>) {
         let adopt = RemoteAdopt {
             node: self.node.clone(),

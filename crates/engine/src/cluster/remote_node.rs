@@ -1,8 +1,8 @@
 //! One node whose connection another instance has: an entry of the fleet with a route.
 //!
-//! What is for it goes to its owner, and what it says comes back from there. The owner alone knows what
-//! the node has; here is remembered which jobs of this instance were sent there, so that a node that moves
-//! takes them along: whoever has it then is told that its news are wanted.
+//! Messages to it and from it go by way of its owner, which alone knows the node's attempts. Here it is remembered
+//! which attempts of this instance's jobs were sent there: when the node moves, its new owner is told to report
+//! about them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use lingua_core::eligibility::Standing;
 use lingua_core::fleet::{self, NodeEntry};
-use lingua_core::link::{BreakerView, FORGET_AFTER, MAX_GAPS, NewAttempt, Supports};
+use lingua_core::link::{
+    Audience, BreakerState, BreakerView, FORGET_AFTER, HealthFacts, MAX_GAPS, NewAttempt, Supports,
+};
 use lingua_core::node::{Health, NodeProfile, Order};
 use lingua_core::{JobId, ModelId, NodeId};
 use lingua_protocol::peer::PeerMessage;
@@ -36,15 +38,15 @@ pub(crate) struct RemoteNode {
 }
 
 struct State {
-    /// By the owner's record.
+    /// What the owner's record says.
     known: Known,
-    /// The way to it, while its owner is there.
+    /// The route to it, while its owner is alive.
     route: Option<RemoteLink>,
-    /// Since when there is no way to it.
+    /// Since when there is no route.
     lost_at: Option<Instant>,
     /// Attempts of this instance's jobs that it was sent.
     sent: HashMap<JobId, Sent, lingua_core::hash::Fast>,
-    /// It is connected to this instance now: its entry in the fleet is not this one's any more.
+    /// It is connected to this instance now: this value no longer updates its entry in the fleet.
     is_here: bool,
 }
 
@@ -68,11 +70,11 @@ pub(super) struct Known {
 /// An attempt of a job of this instance.
 struct Sent {
     attempt: NewAttempt<JobEvents>,
-    /// Its job said that it failed by the node's fault.
-    blamed: bool,
-    /// The code of that.
+    /// Its job reported that it failed by the node's fault.
+    failed: bool,
+    /// The code of the failure.
     code: Option<String>,
-    /// After this its job is over, whether or not it has said so.
+    /// After this its job is over.
     until: Instant,
 }
 
@@ -116,7 +118,7 @@ impl RemoteNode {
         state.known.is_there && self.shared.outbox.is_alive(&state.known.owner)
     }
 
-    /// There is a way to it while its record says so and its owner is there.
+    /// There is a route while the record says that the node is connected, and its owner is alive.
     fn follow_owner(&self, mut state: MutexGuard<'_, State>, moved: bool) {
         if !self.is_reachable(&state) {
             if state.route.is_some() {
@@ -137,14 +139,14 @@ impl RemoteNode {
         self.put_entry(state);
     }
 
-    /// Has the entry brought up to date when the first of these gaps is over.
+    /// Has the entry updated when the first of these gaps is over.
     fn watch_gaps(&self, gaps: &[(ModelId, Instant)]) {
         if let Some(first) = gaps.iter().map(|(_, until)| *until).min() {
             self.gaps_end.lock().insert(self.id.clone(), first);
         }
     }
 
-    /// Brings choosing up to date when gaps are over.
+    /// Updates the entry when gaps are over.
     pub fn expire_gaps(&self, now: Instant) {
         let mut state = self.state.lock();
         state.known.gaps.retain(|(_, until)| *until > now);
@@ -159,7 +161,7 @@ impl RemoteNode {
         self.follow_owner(state, false);
     }
 
-    /// Whether nobody has heard of it for long and no job waits for it.
+    /// Whether there was no route for long and no job waits for it.
     pub fn is_forgettable(&self, now: Instant) -> bool {
         let mut state = self.state.lock();
         state.sent.retain(|_, sent| sent.until > now);
@@ -167,7 +169,7 @@ impl RemoteNode {
         lost && state.sent.is_empty()
     }
 
-    /// The node is connected to this instance now: the attempts that it was sent elsewhere.
+    /// The node is connected to this instance now. Returns the attempts that it was sent by way of another.
     pub fn come_here(&self) -> Vec<NewAttempt<JobEvents>> {
         let mut state = self.state.lock();
         (state.is_here, state.route) = (true, None);
@@ -183,7 +185,7 @@ impl RemoteNode {
     fn sent(&self, attempt: NewAttempt<JobEvents>) -> Sent {
         let timing = &self.shared.settings.timing;
         let longest = Duration::from_millis(timing.deadline_ms + timing.margin_ms);
-        Sent { attempt, blamed: false, code: None, until: Instant::now() + longest }
+        Sent { attempt, failed: false, code: None, until: Instant::now() + longest }
     }
 
     pub fn apply_order(&self, order: Order) {
@@ -192,7 +194,7 @@ impl RemoteNode {
         self.put_entry(state);
     }
 
-    /// Brings choosing up to date with the node, and offers what is free to those who wait.
+    /// Updates the node's entry in the fleet view, and offers free slots to waiting jobs.
     fn put_entry(&self, state: MutexGuard<'_, State>) {
         if state.is_here {
             return;
@@ -223,7 +225,7 @@ impl RemoteNode {
             aside: None,
             held_for: None,
             open_slots: known.open_slots,
-            // How far a node is trusted, its owner alone knows.
+            // Only its owner knows the node's trust.
             trusted_slots: known.profile.max_slots,
             running: state.sent.len(),
             here: (0, 0),
@@ -235,19 +237,19 @@ impl RemoteNode {
         }
     }
 
-    /// Nobody waits for an attempt any more. An owner that lost the node a moment ago is told too: the
-    /// node may come back to it.
+    /// No job waits for an attempt any more. The owner is told even without a route: the node may reconnect to
+    /// it.
     fn forget_attempt(&self, job: JobId, attempt: u32, over: bool) {
         let mut state = self.state.lock();
         let is_sent = state.sent.get(&job).is_some_and(|s| s.attempt.token.attempt == attempt);
-        // Not of one that was never sent: another instance may have sent its own.
+        // Nothing is told of an attempt that was not sent: another instance may have sent one of the same job.
         let Some(sent) = is_sent.then(|| state.sent.remove(&job)).flatten() else { return };
         let owner = state.known.owner.clone();
         drop(state);
         if self.shared.outbox.is_alive(&owner) {
-            let (node, blame, code) = (self.id.clone(), sent.blamed, sent.code);
-            let word = PeerMessage::Forget { node, job, attempt, over, blame, code };
-            let _ = self.shared.outbox.send(&owner, word);
+            let (node, blame, code) = (self.id.clone(), sent.failed, sent.code);
+            let message = PeerMessage::Forget { node, job, attempt, over, blame, code };
+            let _ = self.shared.outbox.send(&owner, message);
         }
     }
 
@@ -259,7 +261,7 @@ impl RemoteNode {
     }
 
     fn abandon(&self, job: JobId, attempt: u32, reason: &'static str, slot: Option<SlotGuard>) {
-        // First, for with the cancel the owner may forget the attempt.
+        // This comes first: the owner may forget the attempt with the cancel.
         self.forget_attempt(job, attempt, false);
         let route = self.state.lock().route.clone();
         if let Some(route) = route {
@@ -268,7 +270,7 @@ impl RemoteNode {
             let reason = reason.to_owned();
             let _ = route.send(PeerMessage::Cancel { node, epoch, job: masked, attempt, reason });
         }
-        // Its owner gives the slot back, and says so.
+        // The owner releases the slot and announces that.
         if let Some(SlotGuard::Placed(placement)) = slot {
             placement.leave_to_peer();
         }
@@ -311,11 +313,11 @@ impl NodeLink for RemoteNode {
             LinkCommand::Abandon { job, attempt, reason, slot } => {
                 self.abandon(job, attempt, reason, slot);
             }
-            LinkCommand::Blame { job, attempt } => {
+            LinkCommand::AttemptFailed { job, attempt } => {
                 let mut state = self.state.lock();
                 let sent = state.sent.get_mut(&job);
                 if let Some(sent) = sent.filter(|sent| sent.attempt.token.attempt == attempt) {
-                    sent.blamed = true;
+                    sent.failed = true;
                 }
             }
             LinkCommand::AcknowledgeResult { job, attempt } => {
@@ -348,28 +350,36 @@ impl NodeLink for RemoteNode {
                 state.known.gaps.retain(|(known, _)| !models.contains(known));
                 self.put_entry(state);
             }
-            // Its owner hears of it when the attempt is forgotten, unless the node itself said it.
+            // The owner is told of it with `Forget`, unless the node reported the failure itself.
             LinkCommand::NoteFailure { job, code, .. } => {
                 if let Some(sent) = self.state.lock().sent.get_mut(&job) {
                     sent.code = Some(code).filter(|code| is_code(code));
                 }
             }
-            // The owner keeps the leases alive.
+            // The owner extends the leases.
             LinkCommand::Extended { .. } => {}
             LinkCommand::Fault => self.tell_owner(PeerMessage::NodeFault { node: self.id.clone() }),
-            LinkCommand::Vouch => self.tell_owner(PeerMessage::Vouch { node: self.id.clone() }),
+            LinkCommand::RequestProbe => {
+                self.tell_owner(PeerMessage::Vouch { node: self.id.clone() })
+            }
         }
     }
 }
 
 impl State {
+    /// The health in the owner's record, and what is known here before the owner applies it: an order of a
+    /// moment ago, or that nothing reaches the node.
     fn health(&self) -> Health {
-        match self.known.health {
-            _ if self.route.is_none() => Health::Offline,
-            // Its own instance hears of the order a moment later.
-            Health::Ready if self.known.order != Order::Serve => Health::Draining,
-            health => health,
-        }
+        let facts = HealthFacts {
+            connected: self.route.is_some(),
+            declared: self.known.health,
+            order: self.known.order,
+            breaker: BreakerState::Closed,
+            aside: false,
+            overdue: false,
+            held_back: false,
+        };
+        facts.health(Audience::Instances)
     }
 
     fn supports(&self) -> Supports {
@@ -392,7 +402,6 @@ impl State {
                 trusted: u32::MAX,
                 missing_models: missing.map(|(model, _)| model.clone()).collect(),
             },
-            usage: None,
         }
     }
 

@@ -44,8 +44,8 @@ impl RemoteNodes {
         self.table.read().keys().cloned().collect()
     }
 
-    /// What the store says of a node of another instance. One whose instance has not been heard of yet
-    /// is kept for when it is.
+    /// Applies the store's record of a node of another instance. The node is kept also if its instance is not
+    /// known to be alive yet.
     pub fn apply_record(&self, record: NodeRecord) {
         let node = match self.get(&record.node) {
             Some(node) => node,
@@ -73,14 +73,14 @@ impl RemoteNodes {
         }
     }
 
-    /// Instances came or are gone, and with them the way to their nodes.
+    /// Instances came or are gone, and with them the routes to their nodes.
     pub fn on_peers_changed(&self) {
         for node in self.all() {
             node.on_peers_changed();
         }
     }
 
-    /// Brings choosing up to date with nodes whose gaps are over.
+    /// Updates the entries of nodes whose gaps are over.
     pub fn expire_gaps(&self) {
         let now = Instant::now();
         let over = self.gaps_end.lock().extract_if(|_, until| *until <= now).collect::<Vec<_>>();
@@ -89,7 +89,7 @@ impl RemoteNodes {
         }
     }
 
-    /// Forgets nodes of which nobody has heard for long.
+    /// Forgets nodes without a route for long.
     pub fn forget_lost(&self) {
         let now = Instant::now();
         let mut table = self.table.write();
@@ -114,7 +114,7 @@ impl Peers for RemoteNodes {
     }
 
     fn take_over(&self, node: &NodeId, attempts: Vec<NewAttempt<JobEvents>>) {
-        // Where it is, its record says.
+        // Its record will say which instance has it.
         let nobody = Known::unknown(self.shared.instance.clone());
         let node = self.node(node, || nobody);
         attempts.into_iter().for_each(|attempt| node.remember(attempt));

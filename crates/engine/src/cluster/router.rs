@@ -1,4 +1,4 @@
-//! Which way to a node: its connection is here, or another instance has it. Nobody else asks.
+//! Finds a node on whichever instance it is connected. Nothing else in the engine asks where a node is.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::nodes::link::Peers;
 use crate::nodes::{LinkCommand, NodeLink, NodeRouter, NodeStatus, Nodes, gap_name};
 use crate::shared::Shared;
 
-/// The way to every node that this instance knows.
+/// Finds every node that this instance knows.
 pub(crate) struct Router {
     shared: Arc<Shared>,
     pub(super) nodes: Arc<Nodes>,
@@ -54,7 +54,7 @@ impl Router {
         ids
     }
 
-    /// What the store says of a node.
+    /// Applies the store's record of a node.
     pub fn apply_record(&self, record: NodeRecord) {
         if record.owner == self.shared.instance {
             self.nodes.apply_order(&record.node, record.order);
@@ -70,25 +70,26 @@ impl Router {
         }
     }
 
-    /// What the store knows of a node that another instance has; nothing if it does not answer.
+    /// What the store knows of a node of another instance; `None` also if the store does not answer.
     pub async fn known_in_store(&self, id: &NodeId) -> Option<Reputation> {
         self.shared.store.reputations.read(id).await.ok().flatten()
     }
 
-    /// Somebody who may say so says that the node is well. `false` if nobody knows such a node.
-    pub fn vouch(&self, id: &NodeId) -> Result<bool, Refusal> {
+    /// The node's owner or an operator says that it works again: it gets one job as a probe. `false` if there is
+    /// no such node.
+    pub fn request_probe(&self, id: &NodeId) -> Result<bool, Refusal> {
         if self.nodes.get(id).is_some() {
-            let too_often = "a node is taken at its owner's word twice a minute";
-            return self.nodes.vouch(id).map(|()| true).map_err(|wait| {
+            let too_often = "a probe of a node may be requested twice a minute";
+            return self.nodes.request_probe(id).map(|()| true).map_err(|wait| {
                 Refusal::new(Code::RateLimited, too_often).retry_after(millis(wait).max(1))
             });
         }
         let Some(node) = self.remote.get(id) else { return Ok(false) };
-        node.post(LinkCommand::Vouch);
+        node.post(LinkCommand::RequestProbe);
         Ok(true)
     }
 
-    /// What an administrator wants of a node, wherever it is. `false` if nobody knows such a node.
+    /// Sets what an administrator wants of a node. `false` if there is no such node.
     pub async fn order(&self, id: &NodeId, order: Order) -> Result<bool, Refusal> {
         let written = self.shared.store.orders.set(id, order).await;
         let known = written.map_err(|error| store_down(&error))?;
@@ -99,8 +100,8 @@ impl Router {
                 node.apply_order(order);
             }
             if order == Order::Serve {
-                // Whoever says so too often has said so.
-                let _ = self.vouch(id);
+                // A probe that is requested too often changes nothing.
+                let _ = self.request_probe(id);
             }
         }
         Ok(known)
@@ -115,8 +116,7 @@ impl Router {
         }
     }
 
-    /// Whether what is said about a node's attempt over the connection of this epoch comes from where the
-    /// node is.
+    /// Whether this epoch is of the node's newest connection that is known here.
     pub fn speaks_for(&self, id: &NodeId, epoch: u64) -> bool {
         let here = self.nodes.epoch(id);
         let known = here.or_else(|| self.remote.get(id).map(|node| node.epoch()));

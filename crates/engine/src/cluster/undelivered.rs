@@ -1,5 +1,5 @@
-//! Messages that nobody took: what came back from the way out, and what lies in the inboxes of dead
-//! instances. An attempt is placed elsewhere; a result or an ending finds its session.
+//! Messages that were not received: undeliverable ones, and those in the inboxes of dead instances. An attempt is
+//! retried on another node; a result or an ending is delivered to its session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use super::{Cluster, Inflow};
 use crate::job::JobEvent;
 use crate::peers::outbox::Undelivered;
 
-/// How often the inboxes of dead instances are looked for.
+/// How often inboxes of dead instances are taken over.
 const TAKEOVER_EVERY: Duration = Duration::from_secs(2);
 
 /// How long a takeover of one inbox may take.
 const TAKEOVER_FOR: Duration = Duration::from_secs(5);
 
 impl Cluster {
-    /// Runs until the engine ends: messages that nobody took.
+    /// Runs until the engine ends: handles undeliverable messages and orphaned outcomes.
     pub async fn take_back(self: Arc<Self>, inflow: Inflow) {
         let Inflow { mut undeliverable, mut orphans } = inflow;
         loop {
             tokio::select! {
                 biased;
                 Some(returned) = undeliverable.recv() => match returned {
-                    Undelivered::Word(to, word) => self.on_undeliverable(&to, *word),
+                    Undelivered::Message(to, message) => self.on_undeliverable(&to, *message),
                     Undelivered::Gone => self.on_peers_lost(),
                 },
                 Some(orphan) = orphans.recv() => self.on_orphan(orphan),
@@ -38,28 +38,28 @@ impl Cluster {
     }
 
     /// A message of this instance that `to` did not get.
-    pub(crate) fn on_undeliverable(self: &Arc<Self>, to: &Instance, word: PeerMessage) {
+    pub(crate) fn on_undeliverable(self: &Arc<Self>, to: &Instance, message: PeerMessage) {
         let me = &self.shared.instance;
-        match word {
+        match message {
             PeerMessage::SessionJob { .. } if planted::on(Flaw::EndingNotBroughtAgain) => {}
             PeerMessage::Assign(remote) => {
                 let job = self.shared.secret.masked(remote.job);
                 self.jobs.tell(&job, JobEvent::NotSent { attempt: remote.attempt });
             }
-            // The instance of the job is gone; its session may be elsewhere.
+            // The instance of the job is gone; its session may be on another one.
             PeerMessage::Job {
                 job, node, event: PeerEvent::Result { attempt, result }, ..
             } => self.on_orphan_result(me, job, &node, attempt, result),
-            // The session may be elsewhere now, or come back to where it was.
+            // The session may be on another instance now, or return to the same one.
             PeerMessage::SessionJob { tenant, session, job, ended } => {
-                tracing::debug!(instance.id = %to.id, job.id = %job, "an ending is brought again");
-                self.bring_again(me, SessionKey::new(tenant, session), job, ended);
+                tracing::debug!(instance.id = %to.id, job.id = %job, "an ending is delivered again");
+                self.deliver_again(me, SessionKey::new(tenant, session), job, ended);
             }
             _ => {}
         }
     }
 
-    /// Runs until the engine ends: what was sent to instances that died is refused in their name.
+    /// Runs until the engine ends: answers what was sent to instances that died.
     pub async fn take_over_inboxes(self: Arc<Self>) {
         let mut tick = tokio::time::interval(TAKEOVER_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -82,9 +82,9 @@ impl Cluster {
             }
             let ids: Vec<_> = entries.iter().map(|delivery| delivery.entry.clone()).collect();
             for delivery in entries {
-                let Ok((words, _)) = self.unsealed(&delivery, dead) else { continue };
-                for word in words {
-                    self.on_taken_over(&delivery.from, word);
+                let Ok((messages, _)) = self.unsealed(&delivery, dead) else { continue };
+                for message in messages {
+                    self.on_taken_over(&delivery.from, message);
                 }
             }
             bus.ack(dead, &ids).await?;
@@ -93,20 +93,20 @@ impl Cluster {
     }
 
     /// A message to an instance that is dead.
-    pub(crate) fn on_taken_over(self: &Arc<Self>, from: &Instance, word: PeerMessage) {
-        match word {
+    pub(crate) fn on_taken_over(self: &Arc<Self>, from: &Instance, message: PeerMessage) {
+        match message {
             PeerMessage::SessionJob { .. } if planted::on(Flaw::EndingNotBroughtAgain) => {}
             PeerMessage::Assign(remote) if *from == self.shared.instance => {
                 let job = self.shared.secret.masked(remote.job);
                 self.jobs.tell(&job, JobEvent::NotSent { attempt: remote.attempt });
             }
             PeerMessage::Assign(remote) => self.not_sent(from, &remote),
-            // Of whoever sent it what is in it is fetched: it does not know that nobody read it.
+            // The body is fetched from the sender, which still keeps it.
             PeerMessage::Job {
                 job, node, event: PeerEvent::Result { attempt, result }, ..
             } => self.on_orphan_result(from, job, &node, attempt, result),
             PeerMessage::SessionJob { tenant, session, job, ended } => {
-                self.bring_again(from, SessionKey::new(tenant, session), job, ended);
+                self.deliver_again(from, SessionKey::new(tenant, session), job, ended);
             }
             _ => {}
         }

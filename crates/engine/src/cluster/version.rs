@@ -1,6 +1,6 @@
-//! Which words an instance understands, so that two neighbouring versions run side by side.
+//! Which messages an instance understands, so that two neighbouring versions run side by side.
 //!
-//! Words only ever gain fields, and a word that an instance does not know it leaves alone; that needs
+//! Words only ever gain fields, and a message that an instance does not know it leaves alone; that needs
 //! no number. A change that an older instance would misread does: the newer version counts
 //! [`WIRE`] up, goes on to understand the number before, and says what the others understand too.
 //! Each instance says its range where it says that it lives. Those whose ranges do not meet leave
@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-/// The range of words that an instance understands.
+/// The range of messages that an instance understands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wire {
     pub oldest: u16,
@@ -22,7 +22,7 @@ pub(crate) const WIRE: Wire = Wire { oldest: 1, newest: 1 };
 const MARK: &str = "#wire=";
 
 impl Wire {
-    /// Whether two instances have words in common.
+    /// Whether two instances have messages in common.
     pub fn meets(self, other: Wire) -> bool {
         self.oldest <= other.newest && other.oldest <= self.newest
     }

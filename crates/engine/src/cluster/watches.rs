@@ -1,9 +1,8 @@
 //! Waiting for a job of another instance, by one subscription instead of polling the store.
 //!
-//! The asking instance tells all others which job it waits for; the one that has the job says so, and
-//! says again when the job has got that far. Both are words between instances, of which one may be
-//! lost: so the record is read again now and then, seldom while somebody has promised to tell, and a
-//! little more often while nobody has, because that instance died or is of an older version.
+//! The asking instance tells all others which job it waits for. The instance that has the job promises to report,
+//! and reports when the job has reached the goal. Either message may be lost, so the record is read again now and
+//! then: seldom after a promise, and more often without one, because the instance died or is of an older version.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,27 +22,26 @@ use crate::jobs::View;
 use crate::settings::WatchBounds;
 use crate::tasks;
 
-/// Before the record is read again while nobody has promised to tell; each pause is twice the one
-/// before.
+/// The pause before the record is read again without a promise; each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// The same while somebody has: only for a word that was lost.
+/// The same after a promise, in case the report is lost.
 const PROMISED_PAUSE: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether the instance that promised is still there.
+/// How often it is checked whether the instance that promised is still alive.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Subscriptions of others to jobs of this instance; more are not promised anything.
+/// Subscriptions of others to jobs of this instance; further ones get no promise.
 const MAX_SUBSCRIBED: usize = 65_536;
 
-/// Words of others that wait for one watch: a promise and a notice, of each instance at most.
+/// Notices of other instances that wait for one watch: a promise and a report of each at most.
 const NOTICES: usize = 8;
 
-/// When one who met the limit may try again.
+/// When to try again after the limit of watches was reached.
 const RETRY_MS: u64 = 1_000;
 
-/// Whether a job has got that far, by the store's record.
+/// Whether a job has reached the goal, by the store's record.
 pub fn is_met(goal: Goal, record: &JobRecord) -> bool {
     let placed = goal == Goal::Placed && record.assignment.is_some();
     placed || record.state.is_terminal()
@@ -205,7 +203,7 @@ impl Cluster {
                 Ok(Some(_)) | Err(_) => {
                     rereads.read(Instant::now());
                     if rereads.promised_by.is_none() {
-                        // The one that has it may have joined since, or missed the word.
+                        // The one that has it may have joined since, or missed the message.
                         self.subscribe(job, goal);
                     }
                 }

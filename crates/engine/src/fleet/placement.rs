@@ -181,6 +181,9 @@ impl FleetView {
 
     /// Offers up to `slots` free slots of a node to waiting jobs, if it takes jobs.
     pub(crate) fn offer_if_ready(self: &Arc<Self>, id: &NodeId, slots: u32) {
+        if !self.freed.get().is_some_and(|freed| freed.is_wanted()) {
+            return;
+        }
         let open = match self.lock().get(id) {
             Some(node) if node.standing().health == Health::Ready && node.standing().fresh => {
                 node.max()

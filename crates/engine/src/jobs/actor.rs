@@ -1,8 +1,7 @@
-//! The task of one job: it performs what the job's machine wants done, and tells the machine what came
-//! of it.
+//! The task of one job: it performs the effects of the job's machine and feeds it events.
 //!
-//! Effects are performed one after the other, and an answer is told before anything else. Between two
-//! of them the task waits for its mailbox, for a call from the queue, and for the machine's timer.
+//! Effects are performed one after the other. Answers are fed first; then the task waits for messages, for a
+//! wakeup from the queue, and for the machine's timer.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lingua_core::fleet::{AnswerForm, Fallbacks, Way, original};
-use lingua_core::job::event::{self, Among, Blame, BudgetAnswer, ChooseFrom, Pace, QueueAnswer};
+use lingua_core::job::event::{self, Among, BudgetAnswer, ChooseFrom, Fault, Pace, QueueAnswer};
 use lingua_core::job::{Effect, Effects, Event, Leg, Machine, Request};
 use lingua_core::outcome::Code;
 use lingua_core::time::millis;
@@ -19,20 +18,21 @@ use lingua_store::jobs::Ending;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 
-use super::assignment::Terms;
 use super::attempts::Attempts;
 use super::choosing::{Choosing, oldest_mark};
-use super::node_port::AttemptFailure;
 use super::queue::{Ticket, Wakeup};
 use super::registry::{Got, Job};
 use super::relay::{Relay, Wanted};
 use super::reporting::{Reporter, Summary};
+use super::slot::{AttemptFailure, Terms};
 use super::spans::JobSpans;
 use super::{Dispatcher, lack};
 use crate::fleet::Placement;
 use crate::job::{Ended, JobEvent, JobSpec};
+use crate::job_log::AttemptOutcome;
+use crate::nodes::LinkCommand;
 
-/// When a job that waits for nothing but answers is woken.
+/// The timer of a job that waits only for answers.
 const FAR: Duration = Duration::from_secs(86_400);
 
 /// The task of one job.
@@ -41,21 +41,21 @@ pub(super) struct JobActor {
     spec: JobSpec,
     machine: Machine,
     reporter: Reporter,
-    mailbox: mpsc::Receiver<JobEvent>,
-    /// Where nodes are to tell what becomes of it.
+    receiver: mpsc::Receiver<JobEvent>,
+    /// The sender of `receiver`, for the listeners of its attempts.
     events: mpsc::Sender<JobEvent>,
-    /// What the machine is told next.
+    /// Answers for the machine.
     answers: VecDeque<Event>,
-    /// The machine's time is counted from here.
+    /// The zero of the machine's time.
     began: Instant,
     choosing: Choosing,
-    /// The slot that is to be asked for next.
+    /// The slot that is to be reserved next.
     chosen: Option<Placement>,
     attempts: Attempts,
     /// Its place in the queue, while it waits.
     ticket: Option<Ticket>,
     spans: JobSpans,
-    /// The two jobs that it is done by, if it is.
+    /// The legs, of a job by way of another language.
     relay: Option<Box<Relay>>,
 }
 
@@ -64,7 +64,7 @@ impl JobActor {
         dispatcher: Arc<Dispatcher>,
         job: Arc<Job>,
         mut spec: JobSpec,
-        (events, mailbox): (mpsc::Sender<JobEvent>, mpsc::Receiver<JobEvent>),
+        (events, receiver): (mpsc::Sender<JobEvent>, mpsc::Receiver<JobEvent>),
     ) -> Self {
         let request = Request {
             deadline: Moment::ZERO + spec.deadline_in,
@@ -83,7 +83,7 @@ impl JobActor {
             machine: Machine::new(policy, request, Moment::ZERO),
             dispatcher,
             spec,
-            mailbox,
+            receiver,
             events,
             answers: VecDeque::new(),
             began: Instant::now(),
@@ -96,7 +96,7 @@ impl JobActor {
         }
     }
 
-    /// From the hand-in to the ending.
+    /// Runs from the submission to the ending.
     pub async fn run(mut self) {
         let timer = tokio::time::sleep_until(self.deadline());
         tokio::pin!(timer);
@@ -136,7 +136,7 @@ impl JobActor {
         if let Some(answer) = self.answers.pop_front() {
             return answer;
         }
-        if let Ok(message) = self.mailbox.try_recv() {
+        if let Ok(message) = self.receiver.try_recv() {
             return Event::Message(message);
         }
         if let Some(news) = self.relay.as_mut().and_then(|relay| relay.try_next()) {
@@ -147,7 +147,7 @@ impl JobActor {
         }
         let due = self.machine.timer().map_or(FAR, |at| at.since(Moment::ZERO));
         let due = self.began + due;
-        // A timer that goes off early is set again; one that is to be later need not be.
+        // A timer that fires early is set again, so it need not be moved to a later time.
         if due < timer.deadline() || timer.is_elapsed() {
             timer.as_mut().reset(due);
         }
@@ -178,7 +178,7 @@ impl JobActor {
                     Ok(Wakeup::Look) | Err(_) => event::Wakeup::Look,
                 })
             }
-            message = self.mailbox.recv() => match message {
+            message = self.receiver.recv() => match message {
                 Some(message) => Event::Message(message),
                 None => unreachable!("the actor itself holds a sender"),
             },
@@ -187,7 +187,7 @@ impl JobActor {
         }
     }
 
-    /// Performs an effect. The answer to a question is there at once.
+    /// Performs an effect. Returns the answer of one that asks a question.
     async fn perform(&mut self, effect: Effect) -> Option<Event> {
         let answer = match effect {
             Effect::Choose { from, among } => self.choose(from, among).await,
@@ -212,7 +212,6 @@ impl JobActor {
             }
             Effect::Send { attempt } => self.send(attempt),
             Effect::Commit { attempt } => self.attempts.commit(attempt).await,
-            Effect::CancelOnNode { attempt, reason } => self.attempts.cancel(attempt, reason),
             Effect::FinishByAnswer { attempt, by_owner } => {
                 let watched = self.machine.is_watched();
                 self.attempts.finish_by_answer(attempt, by_owner, watched).await
@@ -247,8 +246,8 @@ impl JobActor {
         if from == ChooseFrom::Start {
             self.spans.searches();
         }
-        // Whoever gave the job up need not wait until a node was found.
-        while let Ok(message) = self.mailbox.try_recv() {
+        // A cancel need not wait until a node was found.
+        while let Ok(message) = self.receiver.try_recv() {
             self.answers.push_back(Event::Message(message));
         }
         let (dispatcher, spec, machine) = (&self.dispatcher, &self.spec, &self.machine);
@@ -262,7 +261,7 @@ impl JobActor {
         let way =
             shared.fleet.lock().another_way(need, ways, shared.settings.pivot.of(&need.tenant));
         if way.is_some() {
-            // It is not what was asked for: whoever could do that is told so.
+            // The demand for what was asked for is noted, for owners of nodes.
             self.dispatcher.demand.note(need.route, need.speech);
         }
         way
@@ -288,7 +287,7 @@ impl JobActor {
     fn send(&mut self, attempt: u32) -> Event {
         let left = self.deadline_in();
         let slot = self.attempts.get(attempt);
-        let placing = self.machine.placing(slot.port.calls());
+        let placing = self.machine.placing(slot.port.supports().calls);
         let terms = Terms { left, placing, traceparent: self.spans.traceparent() };
         slot.send(&self.spec, terms, self.events.clone())
     }
@@ -314,14 +313,16 @@ impl JobActor {
             Effect::Release { attempt, pace: Pace::AfterRest } => {
                 self.attempts.take(attempt).release_with_cooldown().await;
             }
-            // Its slot is the node's to look after since the cancel.
-            Effect::Abandon { attempt } => drop(self.attempts.take(attempt)),
-            Effect::AcknowledgeResult { attempt } => self.attempts.acknowledge_result(attempt),
+            Effect::Abandon { attempt, reason } => self.attempts.take(attempt).abandon(reason),
+            Effect::AcknowledgeResult { attempt } => {
+                let command = LinkCommand::AcknowledgeResult { job: self.spec.id, attempt };
+                self.attempts.get(attempt).port.post(command);
+            }
             Effect::BindTurn { attempt } => self.attempts.bind_turn(&self.spec, attempt).await,
             Effect::LeaveQueue => self.ticket = None,
             Effect::ChargeShare => {
                 self.dispatcher.queue.charge(&self.spec.need.tenant);
-                // Where one found a slot by looking there may be more.
+                // Where one job found a slot by choosing again there may be more.
                 self.dispatcher.queue.look_again();
             }
             Effect::RefundShare => self.dispatcher.queue.refund(&self.spec.need.tenant),
@@ -364,7 +365,7 @@ impl JobActor {
         self.reporter.end(ended, summary).await;
     }
 
-    /// Performs an effect that shows or counts something.
+    /// Performs an effect that publishes or counts something.
     async fn report(&mut self, effect: Effect) {
         let (shared, state) = (&self.dispatcher.shared, self.machine.state());
         match effect {
@@ -399,38 +400,41 @@ impl JobActor {
             }
             Effect::LegAccepted { leg } => self.reporter.leg_accepted(state, leg),
             Effect::LegOver { leg, outcome } => {
-                let outcome = if outcome.is_empty() { "ok" } else { &outcome };
+                let outcome = match outcome.as_str() {
+                    "" => AttemptOutcome::Ok,
+                    code => AttemptOutcome::Failed(code.into()),
+                };
                 self.reporter.attempt_over(leg.number(), outcome);
             }
             Effect::Partial { attempt, body } => self.reporter.partial(attempt, body),
-            Effect::AttemptFailed { attempt, code, text, blame, wasted } => {
-                if (code, blame) == (Code::AckTimeout, Blame::Attempt) {
+            Effect::AttemptFailed { attempt, code, text, fault, wasted } => {
+                if (code, fault) == (Code::AckTimeout, Fault::Attempt) {
                     shared.metrics.nodes.ack_timeouts.inc();
                 }
-                self.reporter.attempt_over(attempt, &text);
+                self.reporter.attempt_over(attempt, AttemptOutcome::Failed(text.as_str().into()));
                 let slot = self.attempts.get(attempt);
                 slot.end_spans(&text);
-                let failure = AttemptFailure { code, text: &text, blame, wasted };
-                slot.port.failed(shared, slot.token, &failure);
+                let failure = AttemptFailure { code, text: &text, fault, wasted };
+                slot.failed(&failure);
             }
             Effect::AttemptStopped { attempt, reason } => {
                 self.attempts.get(attempt).end_spans(reason);
-                self.reporter.attempt_over(attempt, reason);
+                self.reporter.attempt_over(attempt, AttemptOutcome::Failed(reason.into()));
             }
             Effect::AttemptAnswered { attempt, took } => {
-                // Its lease and placement are given back; this was all that was left of it.
+                // Its lease and placement are released already.
                 let slot = self.attempts.take(attempt);
                 if let Some(took) = took {
-                    slot.port.succeeded(shared, took);
+                    slot.record_latency(took);
                 }
-                self.reporter.attempt_over(attempt, "ok");
+                self.reporter.attempt_over(attempt, AttemptOutcome::Ok);
             }
             _ => unreachable!("performed before"),
         }
     }
 }
 
-/// What will do for this job. One that names its node has its reasons, and goes no other way.
+/// The other ways that are allowed for this job. A job with a preferred node does not pivot.
 fn fallbacks(dispatcher: &Dispatcher, spec: &JobSpec) -> Fallbacks {
     let langs = dispatcher.shared.settings.pivot.of(&spec.need.tenant);
     let pivot = spec.fallbacks.pivot && spec.preferred.is_none() && !langs.is_empty();

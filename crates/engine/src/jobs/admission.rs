@@ -1,6 +1,6 @@
-//! How many jobs are taken in: so many in all, so many of one tenant, and so many a second.
+//! Admission: limits on open jobs in all and per tenant, and on jobs per second.
 //!
-//! It is asked before a job costs anything. What is refused here is told when to come again.
+//! It comes before any work for a job. A refusal says when to try again.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::job::Refusal;
 use crate::settings::Admission as Limits;
 
-/// When one who met a full house may try again: a job ends about every so often.
+/// When to try again after a limit on open jobs was reached: some job ends in about that time.
 const RETRY_MS: u64 = 1_000;
 
 /// Tenants without open jobs that are remembered for their rate.
@@ -61,7 +61,7 @@ impl Admission {
         Admission { limits, open: Mutex::default() }
     }
 
-    /// Takes one more job of this tenant in, or says which limit it met and how it is refused.
+    /// Admits one more job of this tenant, or returns the limit that it reached and the refusal.
     pub(super) fn enter(&self, tenant: &TenantId) -> Result<(), (Met, Refusal)> {
         let limits = &self.limits;
         let mut open = self.open.lock();
@@ -113,7 +113,7 @@ impl Admission {
         Ok(())
     }
 
-    /// A job that was taken in is done by another one, which counts beside it: at most one at a time.
+    /// Counts a leg of a job that was admitted: at most one at a time.
     pub(super) fn enter_part(&self, tenant: &TenantId) {
         let mut open = self.open.lock();
         open.total += 1;

@@ -86,8 +86,7 @@ fn selector(
     Selector::new(spec.need.clone(), wish, select, shared.chance.bits())
 }
 
-/// Of the nodes that are marked for the job's direction the one whose mark is the oldest: it may have
-/// what it missed by now, and nobody else can tell.
+/// The node with the oldest mark for the job's direction: it may have the missing model by now.
 pub(super) fn oldest_mark(
     dispatcher: &Arc<Dispatcher>,
     spec: &JobSpec,

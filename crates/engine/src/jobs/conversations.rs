@@ -1,4 +1,4 @@
-//! Who heard the last utterances of conversations that have no session actor to remember it.
+//! Which nodes had the last utterances of conversations that have no session task to remember it.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use parking_lot::Mutex;
 
 use crate::job::Past;
 
-/// Conversations remembered in one generation. When it is full the generation before is forgotten,
-/// so those that go on are kept and those that ended are not.
+/// Conversations remembered in one generation. When it is full, the generation before is forgotten and a new one
+/// begins. Conversations that go on move into the new one.
 const PER_GENERATION: usize = 20_000;
 
 type Generation = HashMap<SessionKey, Past, lingua_core::hash::Quality>;
 
 pub(super) struct Conversations {
     generations: Mutex<(Generation, Generation)>,
-    /// How much each node heard is asked for, and not only who heard the last utterance.
+    /// Whether it is counted how much each node had, and not only which node had the last utterance.
     counts: bool,
 }
 

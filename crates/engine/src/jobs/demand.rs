@@ -1,4 +1,4 @@
-//! What was asked for in vain lately, so that node owners can see what would be useful.
+//! Directions for which no node was found lately, so that owners of nodes see what would be useful.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// Directions remembered; beyond it the least asked for is forgotten.
 const MAX_DIRECTIONS: usize = 64;
 
-/// What nobody asked for in so long is forgotten.
+/// A direction that was not asked for in so long is forgotten.
 const LATELY: Duration = Duration::from_secs(600);
 
 #[derive(Default)]

@@ -1,21 +1,21 @@
-//! Whose turn it is when several tenants wait for slots: each gets its share, whoever asks for more.
+//! Which tenant is next when several wait for slots: each gets its share, however many jobs it has.
 //!
-//! Start-time fair queueing: every tenant has a clock that moves on by one over its share with each
-//! slot that it gets, and the one whose clock is furthest behind is next. Who comes anew begins at the
-//! clock of whoever was served last, so that nothing is saved up by not asking.
+//! Start-time fair queueing: every tenant has a virtual clock that advances by one over its share with each slot
+//! that it gets, and the tenant whose clock is furthest behind is next. A tenant that joins begins at the clock of
+//! the one that was served last, so waiting less earlier gives no advantage.
 
 use std::collections::HashMap;
 
 use lingua_core::TenantId;
 
-/// Tenants that are remembered without a job in line.
+/// Tenants without waiting jobs that are remembered.
 const MAX_IDLE: usize = 1_024;
 
-/// Whose turn it is.
+/// The virtual clocks of the tenants.
 pub(super) struct Shares {
     shares: HashMap<TenantId, u32>,
     tenants: HashMap<TenantId, Tenant>,
-    /// The clock of whoever was served last, before that.
+    /// The clock of the tenant that was served last, before that.
     now: f64,
 }
 
@@ -64,7 +64,7 @@ impl Shares {
         entry.clock += step;
     }
 
-    /// It did not get it after all.
+    /// The slot was not granted.
     pub(super) fn not_served(&mut self, tenant: &TenantId) {
         let step = 1.0 / self.share(tenant);
         if let Some(entry) = self.tenants.get_mut(tenant) {
@@ -72,13 +72,13 @@ impl Shares {
         }
     }
 
-    /// Whether it is this one's turn before the other's.
+    /// Whether this tenant is served before the other.
     pub(super) fn is_before(&self, one: &TenantId, other: &TenantId) -> bool {
         let clock = |tenant| self.tenants.get(tenant).map_or(self.now, |entry| entry.clock);
         clock(one) < clock(other)
     }
 
-    /// How much of the lines so many jobs of a tenant are, by its share.
+    /// So many jobs of a tenant, divided by its share.
     pub(super) fn weighed(&self, tenant: &TenantId, jobs: usize) -> f64 {
         jobs as f64 / self.share(tenant)
     }

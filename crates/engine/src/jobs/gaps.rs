@@ -1,4 +1,4 @@
-//! Nodes that miss a model (D19): the fact is always kept, the costly reaction happens once.
+//! Nodes that miss a model (D19): the gap is always remembered; the reaction is rate limited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,7 @@ use lingua_store::rates::{Name, Rate, Take};
 use tokio::time::Instant;
 
 use super::Dispatcher;
-use super::node_port::NodePort;
-use crate::nodes::gap_name;
+use crate::nodes::{LinkCommand, NodePort, gap_name};
 use crate::tasks;
 
 impl Dispatcher {
@@ -22,7 +21,7 @@ impl Dispatcher {
         let missing = model.as_ref().map(ToString::to_string);
         self.nodes.marks().note(port.id().clone(), route, missing, until);
         if let Some(model) = &model {
-            port.note_missing_model(model, until);
+            port.post(LinkCommand::NoteGap { model: model.clone(), until });
         }
         let (this, port) = (Arc::clone(self), port.clone());
         tasks::spawn("model gap", async move {
@@ -49,9 +48,9 @@ impl Dispatcher {
         };
         let flood = store.rates.take(&Name::new(format!("gap:{}", port.id()))?, rate).await?;
         if let Take::Limited { .. } = flood {
-            // A node that floods takes jobs only to refuse them: it is left alone for a while.
+            // A node that reports gaps without end counts as failing, and gets no jobs for a while.
             self.shared.metrics.gap("limited");
-            port.blame();
+            port.post(LinkCommand::Fault);
             return Ok(());
         }
         let Some(model) = model else {
@@ -62,7 +61,8 @@ impl Dispatcher {
         if store.rates.first(&Name::new(format!("model:{model}"))?, window).await? {
             self.shared.metrics.gap("reacted");
             tracing::warn!(node.id = %port.id(), model = %model, "a node misses a model");
-            port.ask_for_update(format!("model {model} is not available"));
+            let reason = format!("model {model} is not available");
+            port.post(LinkCommand::Update { reason });
         } else {
             self.shared.metrics.gap("debounced");
         }

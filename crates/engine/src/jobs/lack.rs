@@ -1,4 +1,4 @@
-//! What is said when no node takes a job.
+//! Why no node takes a job, as its refusal says it.
 
 use lingua_core::fleet::select::Passed;
 use lingua_core::job::event::{Busy, Lack, Note};
@@ -24,11 +24,11 @@ pub(super) fn describe(dispatcher: &Dispatcher, spec: &JobSpec, lack: Lack) -> R
                 ),
                 Busy::AllFull => Refusal::new(Code::AllNodesBusy, all_full(dispatcher, spec)),
                 Busy::QueueFull => {
-                    Refusal::new(Code::AllNodesBusy, "the line for this direction is full")
+                    Refusal::new(Code::AllNodesBusy, "the queue for this direction is full")
                 }
                 Busy::Displaced => Refusal::new(
                     Code::AllNodesBusy,
-                    "the line for this direction is full, and others have less in it",
+                    "the queue for this direction is full, and other tenants have fewer jobs in it",
                 ),
             };
             refusal.retry_after(retry_after_ms(dispatcher, spec))

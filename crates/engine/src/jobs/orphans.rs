@@ -1,5 +1,4 @@
-//! Jobs without a session whose instance died: the leader ends them at their deadline, and exactly
-//! once.
+//! Jobs without a session whose instance died: the leader ends them at their deadline, exactly once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +9,9 @@ use lingua_core::outcome::Code;
 use lingua_store::jobs::{Assignment, EndedBy, Ending, Finish};
 
 use super::Dispatcher;
-use super::node_port::NodePort;
+use crate::nodes::{LinkCommand, NodePort};
 
-/// How often overdue jobs are looked for. An instance ends its own jobs itself, and sooner.
+/// How often overdue jobs are read. An instance ends its own jobs itself, and sooner.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Jobs ended in one go.
@@ -34,7 +33,7 @@ impl Dispatcher {
 
     async fn sweep_once(&self) -> lingua_store::Result<()> {
         for job in self.shared.store.deadlines.due(BATCH).await? {
-            // One of our own ends by itself; its actor knows more.
+            // A job of this instance is ended by its own task.
             if self.job(&job).is_none_or(|job| job.view().ended.is_some()) {
                 self.end_overdue(&job).await?;
             }
@@ -58,11 +57,11 @@ impl Dispatcher {
         self.shared.store.deadlines.unwatch(job).await
     }
 
-    /// The node of an orphaned job may still work on it: it is told to stop, and its owner gives the slot
-    /// back once it does.
+    /// Tells the node of an orphaned job to stop. The owner of the node's connection releases the slot.
     fn stop_orphan(&self, assignment: &Assignment) {
         if let Some(port) = NodePort::find(&self.router, &assignment.node) {
-            port.stop_orphan(assignment.token);
+            let (job, attempt) = (assignment.token.job, assignment.token.attempt);
+            port.post(LinkCommand::Abandon { job, attempt, reason: "deadline", slot: None });
         }
     }
 }

@@ -1,10 +1,9 @@
 //! The queue of jobs for which every able node is full.
 //!
-//! A slot that becomes free is handed to a job that can use it, and stays taken in the fleet view
-//! meanwhile, so that no newcomer is quicker. Whose turn it is among tenants says [`Shares`]; of one
-//! tenant's jobs it is the one that ends soonest. When the queue is full, the last job of whoever has
-//! most in it makes room for one of whoever has less, so that nobody can keep others out.
-//! Looking again now and then is only the net below: for slots that lapsed.
+//! A slot that becomes free is handed to a job that can use it. It counts as taken in the fleet view meanwhile, so
+//! that no later job gets ahead. [`Shares`] says which tenant is next; of its jobs it is the one with the earliest
+//! deadline. When the queue is full, the last job of the tenant with the longest queue makes room for a job of a
+//! tenant with a shorter one. Besides, waiting jobs choose again now and then, for slots whose lease expired.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,21 +22,21 @@ use crate::fleet::{FleetView, FreedSlots, Placement};
 use crate::peers::outbox::Outbox;
 use crate::settings::WaitingBounds;
 
-/// Jobs of one tenant and pair that are looked at for one free slot: those ahead may be unable to use it.
+/// Jobs of one tenant and pair that are considered for one free slot: the first may be unable to use it.
 const LOOKS_PER_QUEUE: usize = 16;
 
 /// What jobs wait for: a direction, with or without speech.
 type Pair = (Route, bool);
 /// Each tenant has a queue of its own for each pair.
 type QueueKey = (Pair, TenantId);
-/// Within it the sooner deadline comes first, and of the same deadline whoever came first.
+/// Earlier deadlines come first, and of equal ones the job that joined first.
 type Position = (Instant, u64);
 
 /// All waiting jobs.
 pub(crate) struct WaitQueue {
     bounds: WaitingBounds,
     queues: Mutex<Queues>,
-    /// Waiting jobs, for a look without the lock.
+    /// Number of waiting jobs, which can be read without the lock.
     total: AtomicUsize,
     /// A job began to wait.
     pub joined: Notify,
@@ -96,9 +95,9 @@ struct Waiter {
 pub(crate) enum Wakeup {
     /// A slot that came free.
     Slot(Placement),
-    /// To look for itself.
+    /// To choose again.
     Look,
-    /// To go: the queue is full, and others have less in it.
+    /// To leave: the queue is full, and other tenants have fewer jobs in it.
     Leave,
 }
 
@@ -129,8 +128,8 @@ impl WaitQueue {
         }
     }
 
-    /// Waits behind those of the same tenant whose deadline is sooner; `None` if the queue is full and
-    /// nobody has more in it.
+    /// Joins behind the tenant's jobs with an earlier deadline; `None` if the queue is full and no tenant has
+    /// more jobs in it.
     pub fn join(
         self: &Arc<Self>,
         need: &Need,
@@ -183,7 +182,7 @@ impl WaitQueue {
         self.total.load(Ordering::Acquire) == 0
     }
 
-    /// Hands a slot that came free to whoever can use it; gives it back if nobody can.
+    /// Hands a slot that came free to a job that can use it; returns it if none can.
     pub fn hand_over(&self, mut slot: Placement, fleet: &FleetView) -> Option<Placement> {
         let mut queues = self.queues.lock();
         while let Some(waiter) = self.first_for(&mut queues, fleet, &slot.candidate().node) {
@@ -196,18 +195,17 @@ impl WaitQueue {
         Some(slot)
     }
 
-    /// A job of this tenant that was called to look for itself found a slot: it counts like one that
-    /// was handed over.
+    /// A waiting job of this tenant found a slot by choosing again, which counts like one that was handed over.
     pub fn charge(&self, tenant: &TenantId) {
         self.queues.lock().shares.served(tenant);
     }
 
-    /// A slot that was handed over to this tenant was not there after all.
+    /// A slot that was handed over to this tenant was not granted.
     pub fn refund(&self, tenant: &TenantId) {
         self.queues.lock().shares.not_served(tenant);
     }
 
-    /// Has the job whose turn it is of every pair look for itself.
+    /// Has the next job of every pair choose again.
     pub fn look_again(&self) {
         let mut queues = self.queues.lock();
         let mut heads: hash::HashMap<Pair, &QueueKey> = hash::HashMap::default();
@@ -232,7 +230,7 @@ impl WaitQueue {
         self.gauge.set(queues.total as i64);
     }
 
-    /// Takes the job out of queue key turn it is of those that may use the node.
+    /// Takes the next job that can use the node out of its queue.
     fn first_for(&self, queues: &mut Queues, fleet: &FleetView, node: &NodeId) -> Option<Waiter> {
         let fleet = fleet.lock();
         let node = fleet.get(node)?;
@@ -243,7 +241,7 @@ impl WaitQueue {
                 Some((other, _)) if queues.shares.is_before(&key.1, &other.1) => true,
                 Some((other, soonest)) => other.1 == key.1 && position < soonest,
             };
-            // Most need not be looked at closely.
+            // Most queues need no closer look.
             if !queue.keys().next().is_some_and(sooner) {
                 continue;
             }
@@ -282,8 +280,8 @@ impl Queues {
         Some(waiter)
     }
 
-    /// Sends away the last job of whoever has most waiting for the pair, or in all, if that is
-    /// more than one more of this tenant would be.
+    /// Removes the last job of the tenant with most jobs waiting for the pair, or in all, if those are more than
+    /// the newcomer's would be. Both are weighed by the tenants' shares.
     fn make_room(&mut self, newcomer: &TenantId, pair: Option<Pair>) -> bool {
         let mut lengths: hash::HashMap<&TenantId, usize> = hash::HashMap::default();
         for (key, queue) in &self.queues {

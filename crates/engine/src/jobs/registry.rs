@@ -30,21 +30,21 @@ pub struct Job {
     pub route: Route,
     /// The translation is to be spoken.
     speech: bool,
-    /// By which figures it is decided.
+    /// Its profile.
     pub profile: Profile,
     trace_id: Arc<str>,
-    /// Until it ends: an ended job is kept for a while, its mailbox is not.
+    /// The channel of its task; `None` once it ended.
     events: Mutex<Option<mpsc::Sender<JobEvent>>>,
     view: Mutex<View>,
     changed: Notify,
-    /// Apart from `changed`, so that who waits for the end alone sleeps until then.
+    /// Apart from `changed`, so that a caller that waits only for the end is not woken before.
     ended: Notify,
 }
 
-/// How a job stands.
+/// What callers see of a job.
 #[derive(Clone)]
 pub struct View {
-    /// Where it is.
+    /// Its state.
     pub state: JobState,
     /// Epoch milliseconds.
     pub created_ms: u64,
@@ -54,17 +54,17 @@ pub struct View {
     pub acked_ms: Option<u64>,
     /// When it ended.
     pub ended_ms: Option<u64>,
-    /// How long it was in line.
+    /// How long it waited in the queue.
     pub waited_ms: u64,
-    /// Every dispatch of it.
+    /// Its attempts.
     pub attempts: Vec<AttemptSummary>,
-    /// The last word on the way to the result, as it came.
+    /// The last intermediate result, as it came.
     pub partial: Option<NodeMessage>,
-    /// What is worth knowing about the choice.
+    /// Notes on the choice of nodes.
     pub notes: Vec<String>,
-    /// In which form the answer is, or is to be.
+    /// The form that the answer has, or is to have.
     pub got: Got,
-    /// The jobs that it is done by, of one by way of another language.
+    /// Its legs, of a job by way of another language.
     pub legs: Vec<LegView>,
     /// How it ended.
     pub ended: Option<Ended>,
@@ -72,12 +72,12 @@ pub struct View {
     pub remote: Option<JobRecord>,
 }
 
-/// In which form an answer is, and which way it went.
+/// The form of an answer, and the language between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Got {
     /// The form.
     pub form: AnswerForm,
-    /// The language that it went by.
+    /// The language between, of a job by way of another language.
     pub via: Option<Lang>,
 }
 
@@ -121,7 +121,7 @@ impl Job {
         }
     }
 
-    /// How it stands, for operators.
+    /// A summary for operators.
     pub fn summary(&self) -> JobSummary {
         let view = self.view.lock();
         let (code, detail) = match &view.ended {
@@ -151,12 +151,12 @@ impl Job {
         }
     }
 
-    /// How it stands now.
+    /// What callers see of it now.
     pub fn view(&self) -> View {
         self.view.lock().clone()
     }
 
-    /// In which form the answer is, or is to be.
+    /// The form that the answer has, or is to have.
     pub fn got(&self) -> Got {
         self.view.lock().got
     }
@@ -172,7 +172,7 @@ impl Job {
         answer
     }
 
-    /// The job is over, or another instance has it: nothing more is told to its actor.
+    /// The job is over, or another instance has it: its task gets no more messages.
     pub(super) fn close(&self, change: impl FnOnce(&mut View)) {
         self.events.lock().take();
         self.change(change);
@@ -188,7 +188,7 @@ impl Job {
         loop {
             let changed = told.notified();
             tokio::pin!(changed);
-            // Heard from now on, so that a change between the look and the wait is not missed.
+            // Enabled before the view is read, so that a change after that is not missed.
             changed.as_mut().enable();
             {
                 let view = self.view.lock();
@@ -225,7 +225,7 @@ impl Job {
         })
     }
 
-    /// Tells its actor; `false` if it is over or hears nothing more.
+    /// Sends a message to its task; `false` if the job is over.
     pub(super) fn tell(&self, event: JobEvent) -> bool {
         let Some(events) = self.events.lock().clone() else { return false };
         if event.may_be_missed() && events.capacity() <= FOR_ENDINGS {
@@ -243,7 +243,7 @@ impl Job {
         }
     }
 
-    /// Asks that the job be given up. Of one that is over it means nothing.
+    /// Cancels the job. If it is over, nothing changes.
     pub fn cancel(&self, reason: &'static str) {
         self.tell(JobEvent::Cancel { reason });
     }
@@ -269,7 +269,7 @@ impl Registry {
         self.inner.lock().jobs.get(id).cloned()
     }
 
-    /// The job of this id, made if it is not there; says whether it was made.
+    /// The job of this id, made if it is missing. Returns whether it was made.
     pub fn get_or_insert(&self, id: JobId, make: impl FnOnce() -> Arc<Job>) -> (Arc<Job>, bool) {
         let mut inner = self.inner.lock();
         if let Some(job) = inner.jobs.get(&id) {
@@ -287,8 +287,8 @@ impl Registry {
         jobs.into_iter().filter(|job| open(&job.view.lock())).collect()
     }
 
-    /// The job ended: it is remembered for a while. Beyond the bounds the tenant that has most for its
-    /// share loses its oldest.
+    /// The job ended and is kept for a while. Beyond the bounds the oldest of the tenant with most for its share is
+    /// removed.
     pub fn ended(&self, job: &Job, bytes: usize, now: Instant) {
         let mut gone = Vec::new();
         let mut inner = self.inner.lock();
@@ -297,7 +297,7 @@ impl Registry {
         while let Some(over) = ended.expire(now).or_else(|| ended.evict()) {
             gone.extend(jobs.remove(&over));
         }
-        // Dropped outside of the lock: there may be much to free.
+        // Dropped outside the lock, because freeing the memory may take a while.
         drop(inner);
     }
 

@@ -1,4 +1,4 @@
-//! A translation by way of another language: the two jobs that a job hands in, one after the other.
+//! A translation by way of another language: the two jobs that a job submits, one after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,27 +25,27 @@ use crate::job::{
 /// News of a leg that wait for its job.
 const NEWS: usize = 8;
 
-/// Places for news that must not be missed.
+/// Room that is kept for news that must not be dropped.
 const FOR_ENDINGS: usize = 3;
 
-/// What only the first leg, which heard the person, knows.
+/// Fields of the answer that come from the first leg, which had the speech.
 const HEARD: [&str; 2] = ["text_asr", "asr_quality_level"];
 
 /// The legs of one job.
 pub(super) struct Relay {
     sender: mpsc::Sender<(Leg, LegNews)>,
     news: mpsc::Receiver<(Leg, LegNews)>,
-    /// The leg that was handed in last.
+    /// The leg that was submitted last.
     job: Option<Arc<Job>>,
-    /// What the first one answered.
+    /// The answer of the first leg.
     first: Option<NodeMessage>,
 }
 
-/// A leg to hand in.
+/// A leg to submit.
 pub(super) struct Wanted {
     pub leg: Leg,
     pub via: Lang,
-    /// The end of the second is spoken.
+    /// The answer of the second leg is spoken.
     pub speech: bool,
     /// Until the deadline of the job.
     pub left: Duration,
@@ -57,7 +57,7 @@ impl Relay {
         Relay { sender, news, job: None, first: None }
     }
 
-    /// Hands the job of a leg in.
+    /// Submits the job of a leg.
     pub fn begin(
         &mut self,
         dispatcher: &Arc<Dispatcher>,
@@ -77,7 +77,9 @@ impl Relay {
         let first = leg == Leg::First;
         let (need, work) = match first {
             true => (into, spec.work.into_language(via.as_str())),
-            false => (from, spec.work.from_language(via.as_str(), self.said()?, speech)),
+            false => {
+                (from, spec.work.from_language(via.as_str(), self.first_translation()?, speech))
+            }
         };
         let key = JobKey {
             session: &spec.session,
@@ -104,16 +106,16 @@ impl Relay {
         })
     }
 
-    /// What the first leg made of what was said.
-    fn said(&self) -> Result<Bytes, Refusal> {
-        let said = self.first.as_ref().and_then(|first| text(first, "text_translated"));
-        match said.filter(|said| !said.trim().is_empty()) {
-            Some(said) => Ok(Bytes::from(said.into_owned())),
+    /// The translation of the first leg.
+    fn first_translation(&self) -> Result<Bytes, Refusal> {
+        let text = self.first.as_ref().and_then(|first| text(first, "text_translated"));
+        match text.filter(|text| !text.trim().is_empty()) {
+            Some(text) => Ok(Bytes::from(text.into_owned())),
             None => Err(Refusal::new(Code::ProcessingError, "the first of two nodes gave no text")),
         }
     }
 
-    /// Gives up the leg that runs.
+    /// Cancels the leg that runs.
     pub fn cancel(&self, reason: &'static str) {
         if let Some(job) = &self.job {
             job.cancel(reason);
@@ -154,7 +156,7 @@ impl Relay {
         Event::Leg { leg, news }
     }
 
-    /// The answer of the second, with what the first heard.
+    /// The answer of the second leg, with the fields of the first that describe the speech.
     fn joined(&self, second: &NodeMessage) -> NodeMessage {
         let heard = self.first.iter().flat_map(NodeMessage::fields);
         let heard = heard.filter(|(name, _)| HEARD.contains(name));
@@ -171,7 +173,7 @@ impl Relay {
     }
 }
 
-/// Tells a job what becomes of one of its legs.
+/// Sends a job the news of one of its legs.
 struct LegObserver {
     leg: Leg,
     sender: mpsc::Sender<(Leg, LegNews)>,
@@ -194,7 +196,7 @@ impl JobObserver for LegObserver {
         match self.sender.try_reserve() {
             Ok(permit) => permit.send(self.news(news)),
             Err(TrySendError::Full(())) => return Err(NotNotified::Busy(news)),
-            // Its job is over, and nobody else wants it.
+            // The job is over; the news are dropped.
             Err(TrySendError::Closed(())) => {}
         }
         Ok(())

@@ -16,10 +16,10 @@ use tokio::time::Instant;
 use super::Dispatcher;
 use super::registry::{Got, Job, LegView};
 use crate::job::{Ended, JobNews, NodeMessage, Observer, OrphanedOutcome, Refusal};
-use crate::job_log::AttemptSummary;
+use crate::job_log::{AttemptOutcome, AttemptSummary};
 
-/// Shows a job to its callers and tells its session. Dropped before the ending was told, as by a panic
-/// of its task, it tells that the job failed: nobody is left waiting.
+/// Publishes a job to its callers and its session. Dropped before the ending, as by a panic of the job's task, it
+/// publishes that the job failed, so that no caller waits for ever.
 pub(super) struct Reporter {
     dispatcher: Arc<Dispatcher>,
     job: Arc<Job>,
@@ -109,12 +109,12 @@ impl Reporter {
         self.job.change(|view| view.partial = Some(body));
     }
 
-    pub fn attempt_over(&self, number: u32, outcome: &str) {
+    pub fn attempt_over(&self, number: u32, outcome: AttemptOutcome) {
         let now_ms = self.dispatcher.shared.clock.now().as_millis();
         self.job.change(|view| {
             if let Some(attempt) = view.attempts.iter_mut().find(|a| a.number == number) {
                 attempt.ended_ms = Some(now_ms);
-                attempt.outcome = Some(outcome.into());
+                attempt.outcome = Some(outcome);
             }
         });
     }
@@ -124,7 +124,7 @@ impl Reporter {
         self.job.change(|view| view.got.form = form);
     }
 
-    /// A leg of the job is handed in.
+    /// A leg of the job is submitted.
     pub fn leg_begun(&self, leg: &Job, got: Got) {
         let leg = LegView { job: leg.id, route: leg.route };
         self.job.change(|view| {
@@ -133,7 +133,7 @@ impl Reporter {
         });
     }
 
-    /// A node was found for a leg. The session hears of the first alone: to it there is one job.
+    /// A node was found for a leg. The session is told of the first leg only: for it there is one job.
     pub async fn leg_placed(&self, state: JobState, leg: Leg, node: NodeId) {
         let now_ms = self.dispatcher.shared.clock.now().as_millis();
         let number = leg.number();
@@ -160,8 +160,7 @@ impl Reporter {
         }
     }
 
-    /// A node has a leg. The session does not hear it: until the end nobody has what was said in a form
-    /// that would survive this instance.
+    /// A node has a leg. The session is not told: until the end, the speech is lost if this instance dies.
     pub fn leg_accepted(&self, state: JobState, leg: Leg) {
         let now_ms = self.dispatcher.shared.clock.now().as_millis();
         self.job.change(|view| {
@@ -179,7 +178,7 @@ impl Reporter {
         }
     }
 
-    /// Tells everybody how the job ended; exactly once for every job.
+    /// Publishes how the job ended; exactly once for every job.
     pub async fn end(&mut self, ended: Ended, summary: Summary<'_>) {
         let metrics = &self.dispatcher.shared.metrics;
         match &ended {
@@ -238,7 +237,7 @@ impl Reporter {
         self.dispatcher.admission.release(self.job.session.tenant());
     }
 
-    /// Another instance has the job: this one has nothing to do with it.
+    /// Another instance has the job.
     pub fn detach(&mut self, record: JobRecord) {
         self.release_admission();
         self.job.close(|view| {
@@ -249,7 +248,7 @@ impl Reporter {
             let refusal = Refusal::new(Code::Conflict, "another instance has this job");
             observer.notify_later(JobNews::Ended(Ended::Failed(refusal)));
         }
-        // What the store says of it changes from now on; whoever asks again asks the store.
+        // The record changes from now on, so later callers read it from the store.
         self.dispatcher.registry.remove(&self.job.id);
     }
 }

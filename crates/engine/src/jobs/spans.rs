@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! job ── attempt ── place ── reserve    one candidate is asked for a slot
-//!     │          │        └─ wait       in line, because all was full
+//!     │          │        └─ wait       in the queue, because every able node was full
 //!     │          ├─ ack                 on its way, until the node takes it
 //!     │          └─ execute             until the node answers
-//!     └─ attempt …                      after a failure, or as a second copy
+//!     └─ attempt …                      after a failure, or as a hedge
 //! ```
 //!
 //! For a job that is not traced all of this is nothing.
@@ -19,12 +19,12 @@ use crate::trace::{Context, Kind, Live};
 
 /// The spans of a job.
 pub(super) struct JobSpans {
-    /// The caller's, for a node to go on with if nobody here records anything.
+    /// The caller's, which is passed to the node if nothing is recorded here.
     caller: Option<Context>,
     spans: Option<Box<Spans>>,
 }
 
-/// Steps stand before what they are steps of, so that they end before it too.
+/// Children stand before their parents, so that they are dropped, and so end, first.
 struct Spans {
     wait: Option<Live>,
     place: Option<Live>,
@@ -39,10 +39,10 @@ pub(super) struct AttemptSpans {
 }
 
 impl JobSpans {
-    /// Those of this job.
+    /// Begins those of a job.
     pub fn begin(shared: &Shared, spec: &JobSpec) -> Self {
         let caller = spec.trace;
-        // A session decided for all its jobs.
+        // A session decides for all its jobs.
         let job = match (&spec.observer, caller) {
             (Some(_), None) => None,
             (Some(_), _) => shared.trace(("job", Kind::Internal), caller, &spec.session),
@@ -73,33 +73,33 @@ impl JobSpans {
         Some(reserve)
     }
 
-    /// It gets in line.
+    /// It joins the queue.
     pub fn waits(&mut self) {
         let Some(spans) = &mut self.spans else { return };
         spans.wait = spans.place.as_ref().map(|place| place.child("wait", Kind::Internal));
     }
 
-    /// It is no longer in line.
+    /// It left the queue.
     pub fn waited(&mut self) {
         if let Some(spans) = &mut self.spans {
             spans.wait = None;
         }
     }
 
-    /// No node was found. Without an ending there was nothing to tell: a second copy found no room.
+    /// No node was found. Without an ending it was a hedge, and its span is discarded.
     pub fn found_nobody(&mut self, ended: Option<&Ended>) {
         let Some(spans) = &mut self.spans else { return };
         spans.wait = None;
         let ends = [spans.place.take(), spans.attempt.take()].into_iter().flatten();
         for mut live in ends {
             match ended {
-                Some(ended) => live.ends(word(ended)),
+                Some(ended) => live.ends(outcome(ended)),
                 None => live.discard(),
             }
         }
     }
 
-    /// What a node is told that its own spans are a part of.
+    /// The parent of the node's own spans.
     pub fn traceparent(&self) -> Option<String> {
         let attempt = self.spans.as_ref().and_then(|spans| spans.attempt.as_ref());
         let context = attempt.map(Live::context).or(self.caller);
@@ -122,7 +122,7 @@ impl JobSpans {
     /// The job is over.
     pub fn ended(&mut self, ended: &Ended) {
         if let Some(spans) = &mut self.spans {
-            spans.job.ends(word(ended));
+            spans.job.ends(outcome(ended));
         }
         self.spans = None;
     }
@@ -130,7 +130,7 @@ impl JobSpans {
     /// Another instance has the job.
     pub fn is_remote(&mut self) {
         if let Some(spans) = &mut self.spans {
-            spans.job.note("reason", "elsewhere");
+            spans.job.note("reason", "remote");
         }
         self.spans = None;
     }
@@ -139,7 +139,7 @@ impl JobSpans {
 impl AttemptSpans {
     /// The node takes it.
     pub fn acked(&mut self) {
-        // The old step ends here.
+        // Replacing the step ends it.
         self.step = self.attempt.child("execute", Kind::Client);
     }
 
@@ -150,8 +150,8 @@ impl AttemptSpans {
     }
 }
 
-/// How a job ended, in the words of the metrics.
-fn word(ended: &Ended) -> &str {
+/// How a job ended, as metrics name it.
+fn outcome(ended: &Ended) -> &str {
     match ended {
         Ended::Done(_) => "ok",
         Ended::Empty { .. } => "empty",

@@ -34,16 +34,16 @@ impl Edge {
 /// Something that counts for as long as it is held.
 #[must_use = "it counts until it is dropped"]
 #[derive(Debug)]
-pub struct Held(Gauge);
+pub struct CountGuard(Gauge);
 
-impl Held {
+impl CountGuard {
     fn new(gauge: &Gauge) -> Self {
         gauge.inc();
-        Held(gauge.clone())
+        CountGuard(gauge.clone())
     }
 }
 
-impl Drop for Held {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -67,13 +67,13 @@ impl Bytes {
 
 impl Metrics {
     /// A connection that is open.
-    pub fn connection(&self) -> Held {
-        Held::new(&self.edge.connections)
+    pub fn connection(&self) -> CountGuard {
+        CountGuard::new(&self.edge.connections)
     }
 
     /// Somebody who follows how everything stands.
-    pub fn reader(&self) -> Held {
-        Held::new(&self.edge.readers)
+    pub fn reader(&self) -> CountGuard {
+        CountGuard::new(&self.edge.readers)
     }
 
     /// Where to say how many bytes are set aside for what is not whole yet.

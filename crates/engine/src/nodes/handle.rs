@@ -1,7 +1,7 @@
 //! One node whose connection this instance has, or had.
 //!
-//! It outlives a connection, so that a node that comes back finds its jobs. What happens to it is
-//! decided by [`lingua_core::link`]; here the decisions are carried out.
+//! The value outlives a connection, so that a node that reconnects finds its jobs. The machine of
+//! [`lingua_core::link`] decides; its effects are performed here.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,24 +37,24 @@ pub(super) struct NodeState {
     pub machine: Machine<Wire>,
     /// Where to put what is for the node, while it has a connection.
     out: Option<mpsc::Sender<ToNode>>,
-    /// The same of the connection before, until that was told to close.
+    /// The queue of the connection before, until that was told to close.
     older: Option<mpsc::Sender<ToNode>>,
     pub detail: Arc<NodeDetail>,
-    /// Services that run by its last word; `None` before it said so.
+    /// Services that run by its last report; `None` before the first.
     pub services: Option<Vec<String>>,
-    /// Another instance has the node: its entry in the fleet is not this one's any more.
+    /// Another instance has the node: this value no longer updates the node's entry in the fleet.
     detached: bool,
 }
 
-/// What became of an event.
+/// The immediate results of an event.
 #[derive(Default)]
 pub(crate) struct Applied {
-    /// The word had no effect.
+    /// The message had no effect.
     pub stale: bool,
-    /// So many unknown jobs were named, and may be named again after this.
+    /// A report named so many unknown jobs, which is too many; when to report again.
     pub report_refused: Option<(usize, Duration)>,
-    /// A word that the node is well came too soon after others, and may come again after this.
-    pub word_refused: Option<Duration>,
+    /// Probes were requested too often; when to request one again.
+    pub probe_refused: Option<Duration>,
     not_assigned: Option<SendError>,
 }
 
@@ -81,12 +81,12 @@ impl NodeHandle {
         self.state.lock()
     }
 
-    /// Tells the machine what happened, and does what it says.
+    /// Feeds the machine an event and performs its effects.
     pub(crate) fn apply(&self, event: Event<Wire>) -> Applied {
         self.apply_to(self.state.lock(), event)
     }
 
-    /// The same over a new connection.
+    /// The same, with the queue of a new connection.
     pub(super) fn connect(&self, out: mpsc::Sender<ToNode>, event: Event<Wire>) -> Applied {
         let mut state = self.state.lock();
         state.older = state.out.replace(out);
@@ -123,7 +123,7 @@ impl NodeHandle {
                 Effect::ReportRefused { unknown, retry_after } => {
                     applied.report_refused = Some((unknown, retry_after));
                 }
-                Effect::WordRefused { retry_after } => applied.word_refused = Some(retry_after),
+                Effect::ProbeRefused { retry_after } => applied.probe_refused = Some(retry_after),
                 Effect::SetTimer(at) => self.timer.store(at.as_millis(), Ordering::Relaxed),
                 Effect::FleetChanged => changed = true,
                 other => later.push(other),
@@ -133,18 +133,18 @@ impl NodeHandle {
         if !state.machine.is_connected() {
             state.out = None;
         }
-        let open = if changed { self.put_entry(&state) } else { 0 };
+        let put = changed && self.put_entry(&state);
         drop(state);
         for effect in later {
             self.perform(effect);
         }
-        if open > 0 {
-            self.host.shared.fleet.offer(&self.id, open);
+        if put {
+            self.host.shared.fleet.offer_if_ready(&self.id, u32::MAX);
         }
         applied
     }
 
-    /// Puts a message on the connection. What follows from it is to be told to the machine.
+    /// Puts a message on the connection. Returns the event that follows from it, for the machine.
     fn send(
         &self,
         state: &mut NodeState,
@@ -185,8 +185,8 @@ impl NodeHandle {
     ) {
         use lingua_core::link::event::News;
         let (event, kind) = match news {
-            News::Said(kind, report) => {
-                // Said again and again these must not fill the mailbox: endings have to fit.
+            News::Message(kind, report) => {
+                // A node may repeat these: there must be room left for endings.
                 if !kind.frees_slot() && !listener.has_room(FOR_ENDINGS) {
                     return;
                 }
@@ -206,7 +206,7 @@ impl NodeHandle {
         }
     }
 
-    /// Does what needs no lock.
+    /// Performs an effect that needs no lock.
     fn perform(&self, effect: Effect<Wire>) {
         let host = &self.host;
         match effect {
@@ -215,7 +215,7 @@ impl NodeHandle {
             Effect::Release { token, slot } => host.release(self.strong(), token, slot),
             // Free in the store already: only the view counts it.
             Effect::SlotFreed(slot) => drop(slot),
-            Effect::Orphaned(word) => host.orphaned(&self.id, word),
+            Effect::Orphaned(message) => host.orphaned(&self.id, message),
             Effect::Detached(attempts) => self.detach(attempts),
             Effect::Idle => host.shared.fleet.decay_latency(&self.id),
             Effect::LookupLimited => host.shared.metrics.limited(super::limits::LOOKUPS),
@@ -238,9 +238,9 @@ impl NodeHandle {
             | Effect::NotAssigned(_)
             | Effect::Stale(_)
             | Effect::ReportRefused { .. }
-            | Effect::WordRefused { .. }
+            | Effect::ProbeRefused { .. }
             | Effect::SetTimer(_)
-            | Effect::FleetChanged => unreachable!("done under the lock"),
+            | Effect::FleetChanged => unreachable!("performed under the lock"),
         }
     }
 
@@ -248,7 +248,7 @@ impl NodeHandle {
         self.me.upgrade().expect("whoever calls it holds it")
     }
 
-    /// The node is on another instance now.
+    /// The node is on another instance now, and its attempts with it.
     fn detach(&self, attempts: Vec<Attempt<Wire>>) {
         let wanted = attempts.into_iter().filter(Attempt::is_wanted).map(|attempt| NewAttempt {
             token: attempt.token,
@@ -258,7 +258,7 @@ impl NodeHandle {
             lease: Duration::ZERO,
             wanted_until: None,
         });
-        // Those of other instances are theirs to take along.
+        // Other instances hand over the attempts of their own jobs.
         let local = wanted.filter(|attempt| matches!(attempt.listener, JobEvents::Local(_)));
         let local: Vec<_> = local.collect();
         self.state.lock().detached = true;
@@ -266,35 +266,32 @@ impl NodeHandle {
         self.host.peers().take_over(&self.id, local);
     }
 
-    /// Brings choosing up to date with the node. Returns how many of its slots may be offered.
-    fn put_entry(&self, state: &NodeState) -> u32 {
+    /// Updates the node's entry in the fleet view; `false` if the entry is another instance's now.
+    fn put_entry(&self, state: &NodeState) -> bool {
         if state.detached {
-            return 0;
+            return false;
         }
         let (profile, version) = state.machine.profile();
-        let standing = state.machine.standing();
-        let able = standing.health == Health::Ready && standing.fresh;
         let entry = NodeEntry {
             profile: Arc::clone(profile),
             version: fleet::ProfileVersion::new(version),
-            standing,
-            usage: None,
+            standing: state.machine.standing(),
         };
         let open = state.machine.open_slots();
-        // Under the node's lock, so that what was true before never overwrites what is.
+        // Under the node's lock, so that an older entry never overwrites a newer one.
         self.host.shared.fleet.put(&self.id, entry, open);
-        if able { open } else { 0 }
+        true
     }
 
-    /// Brings choosing up to date with the node, and offers what is free to those who wait.
+    /// Updates the node's entry in the fleet view, and offers free slots to waiting jobs.
     pub fn refresh(&self) {
-        let open = self.put_entry(&self.state.lock());
-        if open > 0 {
-            self.host.shared.fleet.offer(&self.id, open);
+        let put = self.put_entry(&self.state.lock());
+        if put {
+            self.host.shared.fleet.offer_if_ready(&self.id, u32::MAX);
         }
     }
 
-    /// Does what time does, if it is time.
+    /// Tells the machine that time has passed, if its timer is due.
     pub(super) fn tick(&self, now: Moment) {
         if self.timer.load(Ordering::Relaxed) <= now.as_millis() {
             self.timer.store(u64::MAX, Ordering::Relaxed);
@@ -302,12 +299,12 @@ impl NodeHandle {
         }
     }
 
-    /// What the node understands, by its connection of this moment.
+    /// The protocol features of the node's present connection.
     pub fn supports(&self) -> Supports {
         self.state.lock().machine.supports().unwrap_or_default()
     }
 
-    /// Whether somebody waits for this attempt of the node.
+    /// Whether a job waits for this attempt of the node.
     pub fn holds(&self, job: &JobId, attempt: u32) -> bool {
         let state = self.state.lock();
         state.machine.listener(job, attempt).is_some_and(JobEvents::is_alive)
@@ -319,7 +316,7 @@ impl NodeHandle {
         state.out.as_ref().is_some_and(|out| out.try_send(message).is_ok())
     }
 
-    /// Where the node is in its life, for people.
+    /// The node's health, for people.
     pub(super) fn health(&self) -> Health {
         self.state.lock().machine.health(Audience::People)
     }
@@ -340,10 +337,10 @@ impl NodeLink for NodeHandle {
         assign: Assign,
         attempt: NewAttempt<JobEvents>,
     ) -> Result<Supports, SendError> {
-        let message = Outgoing { token: attempt.token, assign: Box::new(assign) };
+        let assignment = Outgoing { token: attempt.token, assign: Box::new(assign) };
         let state = self.state.lock();
         let supports = state.machine.supports().unwrap_or_default();
-        let applied = self.apply_to(state, Event::AssignWanted { attempt, message });
+        let applied = self.apply_to(state, Event::AssignWanted { attempt, assignment });
         applied.not_assigned.map_or(Ok(supports), Err)
     }
 
@@ -354,9 +351,11 @@ impl NodeLink for NodeHandle {
             LinkCommand::Abandon { job, attempt, reason, slot } => {
                 Event::GivenUp { job, attempt, reason, slot }
             }
-            LinkCommand::Blame { job, attempt } => Event::Blamed { job, attempt, failed: None },
+            LinkCommand::AttemptFailed { job, attempt } => {
+                Event::AttemptFailed { job, attempt, failed: None }
+            }
             LinkCommand::Fault => Event::Faulted,
-            LinkCommand::Vouch => Event::Vouched,
+            LinkCommand::RequestProbe => Event::ProbeRequested,
             LinkCommand::NoteGap { model, until } => {
                 Event::GapNoted { model, until: self.host.moment(until) }
             }

@@ -1,7 +1,7 @@
-//! What nodes and the rest of the engine are to each other, as interfaces that nodes own.
+//! The interfaces between nodes and the rest of the engine.
 //!
-//! A job holds a [`NodeLink`], whoever has the node's connection. The cluster implements [`Peers`] and,
-//! for nodes of other instances, [`NodeLink`]; so nothing here knows which is which.
+//! A job uses a node by a [`NodeLink`], whichever instance has the node's connection. The cluster implements
+//! [`Peers`] and, for nodes of other instances, [`NodeLink`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct Wire;
 
 impl Kinds for Wire {
     type Listener = JobEvents;
-    type Message = Outgoing;
+    type Assignment = Outgoing;
     type Payload = JobReport;
     type Slot = SlotGuard;
 }
@@ -27,7 +27,7 @@ impl Kinds for Wire {
 pub(crate) enum SlotGuard {
     /// In the fleet view of this instance.
     Placed(Placement),
-    /// By another instance, which is told when this is dropped.
+    /// In that of another instance, which is told when this is dropped.
     #[expect(dead_code, reason = "dropping it is all that is done with it")]
     Peer(Box<dyn Send>),
 }
@@ -38,72 +38,118 @@ pub(crate) struct Outgoing {
     pub assign: Box<Assign>,
 }
 
-/// A node as jobs use it, whoever has its connection.
+/// A node as jobs use it, whichever instance has its connection.
 pub(crate) trait NodeLink: Send + Sync {
     /// How it is reached now.
     fn reach(&self) -> Reach;
 
-    /// Puts an attempt on the node's connection, and remembers it before the node can answer.
-    /// Returns what the node understands.
+    /// Puts an attempt on the node's connection, and remembers it before the node can answer. Returns the
+    /// node's protocol features.
     fn assign(&self, assign: Assign, attempt: NewAttempt<JobEvents>)
     -> Result<Supports, SendError>;
 
-    /// Does something that needs no answer.
+    /// Sends a command that needs no answer.
     fn post(&self, command: LinkCommand);
 }
 
-/// The way to nodes.
+/// Finds the link to a node.
 pub(crate) trait NodeRouter: Send + Sync {
-    /// The node, wherever it is now.
+    /// The link to the node, on whichever instance it is now.
     fn link(&self, id: &NodeId) -> Option<Arc<dyn NodeLink>>;
+}
+
+/// A node, as one attempt of a job uses it. The node may move to another instance between two steps, so
+/// the router is asked for its link at each step.
+#[derive(Clone)]
+pub(crate) struct NodePort {
+    id: NodeId,
+    router: Arc<dyn NodeRouter>,
+}
+
+impl NodePort {
+    /// The node of this name, if it is known.
+    pub fn find(router: &Arc<dyn NodeRouter>, id: &NodeId) -> Option<NodePort> {
+        router.link(id)?;
+        Some(NodePort { id: id.clone(), router: Arc::clone(router) })
+    }
+
+    pub fn id(&self) -> &NodeId {
+        &self.id
+    }
+
+    /// The link to the node; `None` if the node is not known any more.
+    pub fn link(&self) -> Option<Arc<dyn NodeLink>> {
+        self.router.link(&self.id)
+    }
+
+    /// Sends a command that needs no answer. A node that is not known any more gets none.
+    pub fn post(&self, command: LinkCommand) {
+        if let Some(link) = self.link() {
+            link.post(command);
+        }
+    }
+
+    pub fn supports(&self) -> Supports {
+        self.link().map(|link| link.reach().supports).unwrap_or_default()
+    }
+
+    /// How long a slot on it is held for a running job without a message from it; `None` if it is not
+    /// known any more.
+    pub fn running_lease(&self) -> Option<Duration> {
+        Some(self.link()?.reach().running_lease)
+    }
+
+    /// The instance that has its connection.
+    pub fn owner(&self) -> Option<InstanceId> {
+        Some(self.link()?.reach().instance)
+    }
 }
 
 /// How a node is reached.
 pub(crate) struct Reach {
     /// The instance that has its connection.
     pub instance: InstanceId,
-    /// What it understands; nothing without a connection.
+    /// Its protocol features; none without a connection.
     pub supports: Supports,
-    /// How long a running job's slot lasts without a word from the node.
+    /// How long a running job's slot lasts without a message from the node.
     pub running_lease: Duration,
 }
 
-/// What a job, or somebody for it, wants of a node.
+/// A command of a job, an owner or an operator to a node.
 pub(crate) enum LinkCommand {
     /// The store extended the lease of an attempt for so long.
     Extended { token: LeaseToken, lease: Duration },
-    /// The attempt is over and its slot is given back by the job. What the node still says of it has no
-    /// effect.
+    /// The attempt is over, and the job releases its slot. What the node still sends about it has no effect.
     End { job: JobId, attempt: u32 },
-    /// The attempt is given up and the node is to stop it. Whoever has the connection gives the slot
-    /// back, once the node obeys or its lease lapses.
+    /// The attempt is abandoned, and the node is to stop it. The owner of the connection releases the slot when
+    /// the node stops or reports, or when the lease expires.
     Abandon { job: JobId, attempt: u32, reason: &'static str, slot: Option<SlotGuard> },
     /// The attempt failed by the node's fault.
-    Blame { job: JobId, attempt: u32 },
-    /// The node did something else that counts as a failed job.
+    AttemptFailed { job: JobId, attempt: u32 },
+    /// The node did something that counts as a failed job.
     Fault,
-    /// Its owner or an operator says that it is well.
-    Vouch,
-    /// The result arrived; the node need not send it again.
+    /// The node's owner or an operator says that it works again: it may get one job as a probe.
+    RequestProbe,
+    /// The result arrived; the node need not repeat it.
     AcknowledgeResult { job: JobId, attempt: u32 },
     /// The node is to update itself.
     Update { reason: String },
     /// The node misses a model or a service until then.
     NoteGap { model: ModelId, until: Instant },
-    /// It has these now.
+    /// The node has these now.
     CloseGaps(Vec<ModelId>),
     /// An attempt of a job failed with this code, for people.
     NoteFailure { at_ms: u64, job: JobId, code: String },
 }
 
-/// Why a job did not get to a node.
+/// Why an attempt was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SendError {
     /// It has as many attempts as slots open, although the store granted one more.
     Full,
     /// It has no connection.
     NotConnected,
-    /// It does not read what it is sent.
+    /// The queue of its connection is full.
     Congested,
 }
 
@@ -112,16 +158,16 @@ pub(crate) trait Peers: Send + Sync {
     /// The epoch of the node's newest connection to another instance, if it is known.
     fn epoch(&self, node: &NodeId) -> Option<u64>;
 
-    /// The node registered here: the attempts of this instance's jobs that it was sent elsewhere. From
-    /// now on it is not another instance's.
+    /// The node registered here and is no longer another instance's. Returns the attempts of this instance's
+    /// jobs that it was sent over the other one.
     fn take_attempts(&self, node: &NodeId) -> Vec<NewAttempt<JobEvents>>;
 
-    /// The node registered elsewhere: the attempts that it had here.
+    /// The node registered at another instance, with these attempts of this instance's jobs.
     fn take_over(&self, node: &NodeId, attempts: Vec<NewAttempt<JobEvents>>);
 
-    /// A result that nobody here waits for. Its node says it again if this one is not taken.
+    /// A result that no job here waits for. If it is refused, the node repeats it.
     fn orphaned(&self, result: OrphanedResult) -> Result<(), Unheard>;
 
-    /// These services of a node here run now, and did not before.
+    /// These services of a node here have begun to run.
     fn services_run(&self, node: &NodeId, services: Vec<String>);
 }

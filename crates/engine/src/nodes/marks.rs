@@ -1,4 +1,4 @@
-//! Nodes that miss a model or a service for a direction: they are not asked for it for a while.
+//! Nodes that miss a model or a service for a direction: they are not chosen for it for a while.
 
 use lingua_core::NodeId;
 use lingua_core::eligibility::Route;
@@ -6,17 +6,17 @@ use tokio::time::Instant;
 
 use super::{Nodes, gap_name};
 
-/// Marks kept; beyond it the oldest go.
+/// Marks that are kept; one more replaces the oldest.
 const MAX_MARKS: usize = 4_096;
 
-/// Which nodes are not asked for which direction, the oldest mark first.
+/// Which nodes are not chosen for which direction, the oldest mark first.
 #[derive(Default)]
 pub(crate) struct Marks(Vec<Mark>);
 
 struct Mark {
     node: NodeId,
     route: Route,
-    /// What it misses, if it said so.
+    /// What it misses, if the node named it.
     missing: Option<String>,
     until: Instant,
 }
@@ -47,7 +47,7 @@ impl Marks {
 }
 
 impl Nodes {
-    /// A node has these now.
+    /// A node has these services now.
     pub(crate) fn end_marks(&self, id: &NodeId, services: &[String]) {
         let names = services.iter().filter_map(|service| gap_name(service));
         names.for_each(|name| self.marks().end(id, name.as_str()));

@@ -1,5 +1,5 @@
-//! What the machines of nodes ask of the store. Each call is a task of its own, so that a store that
-//! hangs delays no word of a node about its jobs.
+//! The calls of the nodes' machines to the store. Each is a task of its own, so that a store that hangs delays
+//! no message of a node about its jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::link::SlotGuard;
 use crate::tasks;
 
 impl NodeHost {
-    /// Asks the store, and tells the machine what it answered.
+    /// Calls the store, and feeds the machine its answer.
     pub(super) fn call_store(self: &Arc<Self>, node: Arc<NodeHandle>, epoch: u64, call: Call) {
         let host = Arc::clone(self);
         tasks::spawn("node record", async move {
@@ -46,7 +46,7 @@ impl NodeHost {
                     known: true,
                 };
                 let put = store.nodes.put(&node.id, &registration).await?;
-                // Behind the record, which says whose word counts.
+                // After the record, which says which instance is the owner.
                 self.keep(node, epoch, known.as_deref()).await?;
                 Ok(match put {
                     Put::Stored { .. } => Answer::Stored,
@@ -56,7 +56,7 @@ impl NodeHost {
             Call::Beat(vitals, known) => {
                 let version = ProfileVersion::from_bits(node.lock().machine.profile().1);
                 let beat = Beat { epoch, version, vitals: store_vitals(vitals) };
-                // Together on their way: what is known costs a heartbeat no time of its own.
+                // Both at once: what is known costs a heartbeat no extra round trip.
                 let kept = self.keep(node, epoch, known.as_deref());
                 let (beat, ()) = try_join(store.nodes.beat(&node.id, &beat), kept).await?;
                 Ok(match beat {
@@ -79,8 +79,8 @@ impl NodeHost {
         }
     }
 
-    /// Keeps what is known of the node, if that changed. Who is not its owner any more, or whose record
-    /// the store lost, hears so by the record.
+    /// Writes what is known of the node, if that changed. Whether this instance is still the owner, and whether the
+    /// store lost the record, follows from the call for the record.
     async fn keep(
         &self,
         node: &NodeHandle,
@@ -104,10 +104,10 @@ impl NodeHost {
     ) -> lingua_store::Result<Vec<Option<LeaseToken>>> {
         let records = jobs.iter().map(|(job, _)| self.shared.store.jobs.get(job));
         let records = try_join_all(records).await?;
-        // One that does not obey works on; its slot stays its own.
-        let obeys = node.supports().cancel;
+        // A node that does not stop when told to works on, and the job keeps its slot.
+        let stops = node.supports().cancel;
         let found = jobs.iter().zip(records).map(|((_, attempt), record)| {
-            let current = record.filter(|record| !(obeys && record.state.is_terminal()))?;
+            let current = record.filter(|record| !(stops && record.state.is_terminal()))?;
             let own = current.assignment.filter(|assignment| {
                 assignment.node == node.id && assignment.token.attempt == *attempt
             })?;
@@ -142,7 +142,7 @@ impl NodeHost {
         })
     }
 
-    /// Extends a lease, should the store be there.
+    /// Extends a lease, if the store answers.
     pub(super) fn renew(self: &Arc<Self>, id: NodeId, token: LeaseToken, lease: Duration) {
         let host = Arc::clone(self);
         tasks::spawn("renew a lease", async move {
@@ -150,7 +150,7 @@ impl NodeHost {
         });
     }
 
-    /// Gives the slot of an attempt back that its job gave up.
+    /// Releases the slot of an abandoned attempt.
     pub(super) fn release(
         self: &Arc<Self>,
         node: Arc<NodeHandle>,
@@ -158,9 +158,9 @@ impl NodeHost {
         slot: Option<SlotGuard>,
     ) {
         let host = Arc::clone(self);
-        tasks::spawn("give a slot back", async move {
+        tasks::spawn("release a slot", async move {
             if let Err(error) = host.shared.store.slots.release(&node.id, token).await {
-                tracing::debug!(node.id = %node.id, %error, "a slot is left to lapse");
+                tracing::debug!(node.id = %node.id, %error, "a slot is left to expire");
             }
             // Only now does it count as free in the view.
             drop(slot);

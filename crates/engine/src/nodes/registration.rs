@@ -1,4 +1,4 @@
-//! A node comes in, and says that it lives.
+//! Registrations and heartbeats of nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Nodes {
         self.register_over(wish, None).await
     }
 
-    /// The same over a connection that the node has already: what it was sent over it goes on.
+    /// The same over a connection that the node has registered already: attempts that were sent over it go on.
     pub async fn register_over(
         self: &Arc<Self>,
         wish: Register,
@@ -81,7 +81,7 @@ impl Nodes {
             lists_running: wish.reports,
             running: wish.running.map(|running| self.own_ids(running)),
             moved,
-            // Who had a record before has waited already, or does so by the store's word.
+            // A node that had a record has waited already, or the store makes it wait.
             hold: knows.hold().filter(|_| !moved),
             at_ms: shared.clock.now().as_millis(),
             reputation,
@@ -99,7 +99,7 @@ impl Nodes {
         Ok(Registered { connection, epoch, heartbeat, ready, resumed })
     }
 
-    /// What the store knows of the node, apart from its record: asked for together.
+    /// What the store knows of the node apart from its record, read together.
     async fn known_in_store(&self, id: &NodeId) -> Result<(Order, Option<Reputation>), Refusal> {
         let store = &self.shared().store;
         let (order, known) = tokio::join!(store.orders.get(id), store.reputations.read(id));
@@ -114,7 +114,7 @@ impl Nodes {
         }
     }
 
-    /// How far a node is trusted, and what its failures brought it, that has no machine here yet.
+    /// Trust and breaker of a node that has no machine here yet.
     fn begins_with(&self, arrival: Arrival, known: Option<&Reputation>) -> (Trust, Breaker) {
         let settings = &self.shared().settings;
         let memory = known.and_then(|known| known.trust);
@@ -123,7 +123,7 @@ impl Nodes {
         (trust, Breaker::recalled(past, self.host.now(), &settings.breaker))
     }
 
-    /// What is known here of a node that runs so many jobs by its own word.
+    /// What this instance knows of a node that reports to run so many jobs.
     fn acquaintance(&self, id: &NodeId, known: bool, runs: Option<usize>) -> Acquaintance {
         let settings = &self.shared().settings;
         Acquaintance {
@@ -178,15 +178,14 @@ impl Nodes {
             node.apply(Event::Adopted(NewAttempt { wanted_until, ..attempt }));
         }
         connect(&node);
-        // Whoever forgot it in between did not know of the connection.
+        // If the node was forgotten in between, the connection was not known there.
         let mut table = self.host.table.write();
         table.entry(id.clone()).or_insert_with(|| Arc::clone(&node));
         drop(table);
         Ok(node)
     }
 
-    /// Takes a sign of life. One whose list of running jobs is too long counts all the same; only the
-    /// list is refused.
+    /// Applies a heartbeat. If its list of running jobs is too long, only the list is refused.
     pub fn heartbeat(&self, from: &Connection, beat: Heartbeat) -> Result<(), Refusal> {
         let node = &from.node;
         let supports = node.lock().machine.supports_of(from.epoch);
@@ -229,19 +228,19 @@ impl Nodes {
         }
     }
 
-    /// Jobs by their own ids, of those that a node names.
+    /// The own ids of jobs that a node names by masked ids.
     fn own_ids(&self, named: Vec<(JobId, u32)>) -> Vec<(JobId, u32)> {
         let own = |(masked, attempt)| (self.shared().secret.masked(masked), attempt);
         named.into_iter().map(own).collect()
     }
 
-    /// These services of a node run by its own word: what it missed of them it has now.
+    /// A node reports which services run: gaps of these are closed.
     fn services_run(&self, node: &Arc<NodeHandle>, running: Vec<String>) {
         let before = node.lock().services.replace(running.clone());
         self.end_marks(&node.id, &running);
         let closed = running.iter().filter_map(|service| gap_name(service)).collect();
         node.apply(Event::GapsClosed(closed));
-        // Whoever sent a job that failed for want of it has the mark, also if that is another instance.
+        // The instance of a job that failed for want of a service has the mark, and may be another one.
         let begun = before.map(|known| {
             running.into_iter().filter(|id| !known.contains(id)).collect::<Vec<String>>()
         });

@@ -20,14 +20,14 @@ pub(crate) struct NodeStatus {
     pub order: Order,
     pub breaker: BreakerView,
     pub epoch: u64,
-    /// It keeps failing: its owner is told.
+    /// Why it is put aside, if it is.
     pub aside: Option<Aside>,
-    /// It gets no jobs for so long, unless it says what it runs: the process is young.
+    /// It gets no jobs for so long, unless it reports what it runs: this process started a moment ago.
     pub held_for: Option<Duration>,
     pub open_slots: u32,
-    /// Slots that are filled like any other node's; more of them are a last resort.
+    /// Slots that are chosen like those of any other node; more of them are a last resort.
     pub trusted_slots: u32,
-    /// Attempts that somebody waits for.
+    /// Attempts that a job waits for.
     pub running: usize,
     /// Jobs that it did and failed while this instance had it.
     pub here: (u64, u64),

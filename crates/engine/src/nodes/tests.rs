@@ -122,13 +122,13 @@ async fn the_owner_of_a_node_that_was_put_aside_reads_why_and_brings_it_back() {
     assert!(reason.contains("the last one GPU_LOST"), "{reason}");
     let why = engine.why_idle(&id("n"));
     assert!(why.iter().any(|why| why.starts_with("it was put aside after ")), "{why:?}");
-    assert!(engine.vouch_for_node(&id("n")).unwrap());
+    assert!(engine.request_probe(&id("n")).unwrap());
     assert_eq!(told().map(|(command, _)| command), Some("resume"));
     assert_eq!(breaker(&engine, "n"), BreakerState::Probing);
-    assert!(engine.vouch_for_node(&id("n")).is_ok());
-    let refusal = engine.vouch_for_node(&id("n")).unwrap_err();
+    assert!(engine.request_probe(&id("n")).is_ok());
+    let refusal = engine.request_probe(&id("n")).unwrap_err();
     assert_eq!(refusal.code_text(), "RATE_LIMITED");
-    assert!(!engine.vouch_for_node(&id("nobody")).unwrap());
+    assert!(!engine.request_probe(&id("nobody")).unwrap());
 }
 
 /// Whether the store grants a slot of the node right after it registered.

@@ -1,7 +1,6 @@
-//! What people said and nodes answered, on its way to another instance: kept here for a moment, and
-//! fetched by who knows its name. A name is signed and says until when it holds; one that this instance
-//! did not make, or made too long ago, is not even looked up. The digest goes with the name, so what
-//! is fetched is what was kept or nothing.
+//! Bodies (speech, texts and results) on their way to another instance: they are kept here for a while and
+//! fetched by name. A name is signed and has an expiry; one that this instance did not make, or that expired, is
+//! not looked up. The receiver has the digest with the name, and accepts only that body.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -20,16 +19,16 @@ use crate::secret::Secret;
 /// How long a body waits to be fetched: longer than any job may take to be placed again.
 const KEEP: Duration = Duration::from_secs(90);
 
-/// How long it is kept once it was fetched: the answer may be lost, and who fetched it may die with it.
+/// How long it is kept after it was fetched: the answer may be lost, and the instance that fetched it may die.
 const KEEP_FETCHED: Duration = Duration::from_secs(20);
 
-/// Bytes of all that wait; beyond it the oldest go first.
+/// Bytes of all bodies; beyond it the oldest are dropped.
 const MAX_BYTES: usize = 256 << 20;
 
-/// How often who waits for a body to be fetched looks.
+/// How often it is checked whether a body was fetched.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The way to the bodies of other instances. The server's edge has it: no HTTP in here.
+/// Fetches bodies of other instances. The server implements it: the engine has no HTTP.
 pub trait Fetch: Send + Sync {
     /// The body of this name at an instance, which is at this address.
     fn fetch(
@@ -40,11 +39,11 @@ pub trait Fetch: Send + Sync {
     ) -> Pin<Box<dyn Future<Output = Result<Bytes, String>> + Send>>;
 }
 
-/// What waits to be fetched.
+/// Bodies that wait to be fetched.
 pub(crate) struct Bodies {
     kept: Mutex<Kept>,
     secret: Secret,
-    /// From which names count their time.
+    /// The zero of the expiries in names.
     since: Instant,
 }
 
@@ -65,7 +64,7 @@ impl Kept {
         }
     }
 
-    /// Drops what nobody will fetch, and beyond the bound the oldest.
+    /// Drops expired bodies, and beyond the bound the oldest.
     fn tidy(&mut self, now: Instant) {
         while let Some((_, name)) = self.fetched.pop_front_if(|(at, _)| now - *at > KEEP_FETCHED) {
             self.remove(name);
@@ -84,8 +83,8 @@ impl Bodies {
         Bodies { kept: Mutex::default(), secret, since: Instant::now() }
     }
 
-    /// Keeps a body for a while. Its name has 128 bits that nobody can guess, and is told only to
-    /// the instance that is to fetch it.
+    /// Keeps a body for a while. Its name has 128 random bits, and is sent only to the instance that is to fetch
+    /// it.
     pub fn keep(&self, body: Bytes, chance: &Chance) -> BodyRef {
         let (name, now) = (chance.nonce(), Instant::now());
         let (bytes, digest) = (body.len(), digest(&body));
@@ -96,12 +95,12 @@ impl Bodies {
         kept.tidy(now);
         drop(kept);
         let until = (now + KEEP - self.since).as_secs();
-        let said = format!("{name:032x}-{until:x}");
-        let mark = self.secret.sign(&said);
-        BodyRef { name: format!("{said}-{mark}"), bytes, digest: Some(digest) }
+        let signed = format!("{name:032x}-{until:x}");
+        let mark = self.secret.sign(&signed);
+        BodyRef { name: format!("{signed}-{mark}"), bytes, digest: Some(digest) }
     }
 
-    /// The body of this name, if it is still here. It stays: an answer may be lost.
+    /// The body of this name, if it is still kept. It stays, because the answer may be lost.
     pub fn get(&self, name: &str) -> Option<Bytes> {
         let number = self.number(name)?;
         let mut kept = self.kept.lock();
@@ -131,10 +130,10 @@ impl Bodies {
 
     /// What stands in a name that this instance made and that still holds.
     fn number(&self, name: &str) -> Option<u128> {
-        let (said, mark) = name.rsplit_once('-')?;
-        let (number, until) = said.split_once('-')?;
+        let (signed, mark) = name.rsplit_once('-')?;
+        let (number, until) = signed.split_once('-')?;
         let until = Duration::from_secs(u64::from_str_radix(until, 16).ok()?);
-        if !self.secret.verify(said, mark) || self.since.elapsed() > until {
+        if !self.secret.verify(signed, mark) || self.since.elapsed() > until {
             return None;
         }
         u128::from_str_radix(number, 16).ok()
@@ -179,11 +178,11 @@ mod tests {
     async fn a_name_that_was_changed_or_that_a_stranger_made_is_none() {
         let bodies = bodies();
         let kept = bodies.keep(Bytes::from_static(b"speech"), &Chance::system());
-        let (said, mark) = kept.name.rsplit_once('-').unwrap();
-        let (nonce, _) = said.split_once('-').unwrap();
+        let (signed, mark) = kept.name.rsplit_once('-').unwrap();
+        let (nonce, _) = signed.split_once('-').unwrap();
         let longer = format!("{nonce}-ffffff");
-        let forged = Secret::from_seed(b"elsewhere").sign(said);
-        for name in [format!("{longer}-{mark}"), format!("{said}-{forged}"), said.to_owned()] {
+        let forged = Secret::from_seed(b"elsewhere").sign(signed);
+        for name in [format!("{longer}-{mark}"), format!("{signed}-{forged}"), signed.to_owned()] {
             assert!(bodies.get(&name).is_none(), "{name}");
         }
     }

@@ -1,9 +1,8 @@
-//! Slots that came free, told to the instances whose jobs wait for one.
+//! Slots that came free are announced to the instances with waiting jobs.
 //!
-//! An instance says that jobs wait there when the first begins to, and again while any does. From then on
-//! it is told of every slot that others free, and of those that they freed a moment before they heard
-//! of it. So a slot that comes free anywhere reaches a waiting job wherever that is, and nobody
-//! is told anything while nobody waits.
+//! An instance announces that jobs wait there when the first begins to, and repeats it while any does. Then it is
+//! told of every slot that others free, and of those that they freed a moment before. So a slot that comes free on
+//! any instance reaches a waiting job on any other, and nothing is sent while no job waits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,17 +22,17 @@ use super::outbox::Outbox;
 /// How long jobs of an instance count as waiting after it said so.
 pub(crate) const JOBS_WAIT_FOR: Duration = Duration::from_millis(2_500);
 
-/// How often an instance says it again while any job waits.
-pub(crate) const SAY_AGAIN: Duration = Duration::from_secs(1);
+/// How often an instance repeats that while any job waits.
+pub(crate) const ANNOUNCE_WAITING_EVERY: Duration = Duration::from_secs(1);
 
-/// The most that is believed of another's word.
+/// The longest time that is believed.
 const AT_MOST: Duration = Duration::from_secs(10);
 
-/// A slot that came free so long before it was heard that jobs wait is told all the same: the word was
-/// on its way.
+/// A slot that came free so long before the message that jobs wait is announced all the same: that message was on
+/// its way.
 const BEFORE: Duration = Duration::from_millis(100);
 
-/// Freed slots that are remembered for that.
+/// Freed slots that are remembered for [`BEFORE`].
 const REMEMBERED: usize = 256;
 
 /// Who is told of freed slots.
@@ -44,8 +43,7 @@ pub(crate) struct FreedSlotNews {
 
 #[derive(Default)]
 struct State {
-    /// Until when jobs wait there, of every instance that says so at all. Those of the version before
-    /// do not.
+    /// Until when jobs wait at each instance. Instances of the version before do not announce that.
     waiting: HashMap<Instance, Instant>,
     recent: VecDeque<(Instant, NodeId)>,
 }
@@ -62,7 +60,7 @@ impl FreedSlotNews {
         let wanted = |peer: &Instance| match state.waiting.get(peer) {
             _ if planted::on(Flaw::FreedSlotNotTold) => was_full,
             Some(until) => *until > now,
-            // One of the version before hears of nodes that were full.
+            // An instance of the version before is told of nodes that were full.
             None => was_full,
         };
         peers.into_iter().filter(wanted).collect()
@@ -82,14 +80,14 @@ impl FreedSlotNews {
         recent.into_iter().collect()
     }
 
-    /// These are there; others are forgotten.
+    /// Forgets all other instances.
     pub(super) fn retain(&self, alive: impl Fn(&Instance) -> bool) {
         self.state.lock().waiting.retain(|instance, _| alive(instance));
     }
 }
 
 impl Outbox {
-    /// Tells those whose jobs wait that a slot of this node came free, and whoever held it.
+    /// Tells instances with waiting jobs, and the one that held it, that a slot of this node came free.
     pub fn tell_freed(self: &Arc<Self>, node: &NodeId, was_full: bool, holder: Option<&Instance>) {
         let peers = self.peers().into_iter().map(|(peer, _)| peer).collect();
         let mut told = self.freed.freed(node, was_full, peers);
@@ -103,7 +101,7 @@ impl Outbox {
         }
     }
 
-    /// Tells everybody that jobs wait here.
+    /// Tells all instances that jobs wait here.
     pub fn tell_jobs_wait(self: &Arc<Self>) {
         let for_ms = millis(JOBS_WAIT_FOR);
         for (peer, _) in self.peers() {
@@ -111,7 +109,7 @@ impl Outbox {
         }
     }
 
-    /// Tells an instance that joined that this one says whether jobs wait.
+    /// Tells an instance that joined whether jobs wait here.
     pub fn greet(self: &Arc<Self>, peer: &Instance, jobs_wait: bool) {
         let for_ms = if jobs_wait { millis(JOBS_WAIT_FOR) } else { 0 };
         let _ = self.send(peer, PeerMessage::JobsWait { for_ms });

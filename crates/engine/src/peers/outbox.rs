@@ -1,7 +1,7 @@
-//! What goes to other instances: one task for each that sends it (the peer sender, in `sender`).
+//! Messages to other instances: one task for each instance sends them (the peer sender, in `sender`).
 //!
-//! Messages for one instance wait in line while an envelope is on its way, and all that wait go into
-//! the next: a quiet system sends at once, a busy one many at a time.
+//! Messages for one instance are queued while an envelope is on its way, and all that are queued go into the next:
+//! a quiet system sends at once, a busy one many at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -23,24 +23,24 @@ use crate::metrics::Metrics;
 use crate::secret::Secret;
 use crate::tasks;
 
-/// Messages that wait for one sender; one more is refused at once.
-const LINE: usize = 4_096;
+/// Messages in the queue of one sender; one more is refused at once.
+const QUEUE: usize = 4_096;
 
-/// After so long nobody waits for a message any more: the jobs it is about have looked elsewhere.
+/// After so long a message is too late: the job that it is about has tried another node.
 pub(crate) const LIVE_FOR: Duration = Duration::from_secs(10);
 
-/// Messages that came back and wait for somebody to deal with them.
+/// Undeliverable messages that wait to be handled.
 const UNDELIVERABLE: usize = 4_096;
 
-/// The way out.
+/// Sends messages to other instances.
 pub(crate) struct Outbox {
     pub(super) me: Instance,
     pub(super) store: Backend,
     pub(super) chance: Chance,
     senders: RwLock<HashMap<Instance, mpsc::Sender<Queued>>>,
-    /// Messages in line or in the hands of a sender.
+    /// Messages that are queued or in the hands of a sender.
     pub(super) under_way: AtomicUsize,
-    /// Where other instances live.
+    /// The addresses of the other instances that are alive.
     pub(super) addresses: RwLock<HashMap<Instance, String>>,
     pub(crate) bodies: Bodies,
     pub(super) freed: FreedSlotNews,
@@ -54,15 +54,15 @@ pub(crate) struct Outbox {
 #[derive(Debug)]
 pub(crate) struct NotQueued;
 
-/// What comes back from the way out.
+/// What a sender returns.
 pub(crate) enum Undelivered {
     /// A message that could not be delivered to this instance.
-    Word(Instance, Box<PeerMessage>),
+    Message(Instance, Box<PeerMessage>),
     /// An instance is no longer there.
     Gone,
 }
 
-/// What comes back.
+/// Undeliverable messages.
 pub(crate) type Undeliverable = mpsc::Receiver<Undelivered>;
 
 impl Outbox {
@@ -95,18 +95,18 @@ impl Outbox {
         let _ = self.fetch.set(fetch);
     }
 
-    /// Puts a message in line for an instance.
-    pub fn send(self: &Arc<Self>, to: &Instance, word: PeerMessage) -> Result<(), NotQueued> {
+    /// Queues a message for an instance.
+    pub fn send(self: &Arc<Self>, to: &Instance, message: PeerMessage) -> Result<(), NotQueued> {
         let known = self.senders.read().get(to).cloned();
         let sender = known.unwrap_or_else(|| self.sender(to));
         self.under_way.fetch_add(1, Ordering::Relaxed);
-        sender.try_send(Queued { word, since: Instant::now() }).map_err(|_| {
+        sender.try_send(Queued { message, since: Instant::now() }).map_err(|_| {
             self.under_way.fetch_sub(1, Ordering::Relaxed);
             NotQueued
         })
     }
 
-    /// Whether every message has been delivered, or has come back.
+    /// Whether every message has been delivered or returned as undeliverable.
     pub fn is_idle(&self) -> bool {
         self.under_way.load(Ordering::Relaxed) == 0
     }
@@ -128,14 +128,14 @@ impl Outbox {
         }
     }
 
-    /// Who is alive, and where. Couriers of others end.
+    /// Sets which instances are alive, with their addresses. The senders to others end.
     pub fn set_peers(&self, peers: HashMap<Instance, String>) {
         self.senders.write().retain(|instance, _| peers.contains_key(instance));
         self.freed.retain(|instance| peers.contains_key(instance));
         *self.addresses.write() = peers;
     }
 
-    /// Everybody else that is alive.
+    /// The other instances that are alive.
     pub fn peers(&self) -> Vec<(Instance, String)> {
         let addresses = self.addresses.read();
         addresses.iter().map(|(instance, address)| (instance.clone(), address.clone())).collect()
@@ -151,9 +151,9 @@ impl Outbox {
         if let Some(sender) = senders.get(to) {
             return sender.clone();
         }
-        let (sender, words) = mpsc::channel(LINE);
+        let (sender, messages) = mpsc::channel(QUEUE);
         senders.insert(to.clone(), sender.clone());
-        tasks::spawn("peer sender", Arc::clone(self).deliver(to.clone(), words));
+        tasks::spawn("peer sender", Arc::clone(self).deliver(to.clone(), messages));
         sender
     }
 }

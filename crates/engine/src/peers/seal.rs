@@ -5,7 +5,7 @@ use lingua_store::Instance;
 
 use crate::secret::{FINGERPRINT_CHARS, MARK_CHARS, Secret};
 
-/// Between the words and the fingerprint of the key, and between that and the mark.
+/// Between the messages and the fingerprint of the key, and between that and the mark.
 const BY: &str = ",\"by\":\"";
 const MARK: &str = "\",\"mark\":\"";
 const END: &str = "\"}";
@@ -24,12 +24,12 @@ pub(crate) struct Route<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotSealed;
 
-fn text(route: &Route<'_>, words: &[u8]) -> String {
+fn text(route: &Route<'_>, messages: &[u8]) -> String {
     let Route { id, from, to } = route;
-    format!("envelope {id:032x} {from} {to} {}", blake3::hash(words).to_hex())
+    format!("envelope {id:032x} {from} {to} {}", blake3::hash(messages).to_hex())
 }
 
-/// Closes an envelope whose words are written but for the last brace.
+/// Closes an envelope whose messages are written but for the last brace.
 pub(crate) fn seal(secret: &Secret, route: &Route<'_>, body: &mut Vec<u8>) {
     let mark = secret.sign(&text(route, body));
     for part in [BY, secret.fingerprint(), MARK, &mark, END] {
@@ -45,17 +45,19 @@ pub(crate) fn open<'a>(
     body: &'a [u8],
 ) -> Result<Option<&'a str>, NotSealed> {
     match split(body) {
-        Some((words, by, mark)) if secret.verify_by(by, &text(route, words), mark) => Ok(Some(by)),
+        Some((messages, by, mark)) if secret.verify_by(by, &text(route, messages), mark) => {
+            Ok(Some(by))
+        }
         None if secret.takes_unsigned() => Ok(None),
         _ => Err(NotSealed),
     }
 }
 
 fn split(body: &[u8]) -> Option<(&[u8], &str, &str)> {
-    let (words, seal) = body.split_at(body.len().checked_sub(BYTES)?);
+    let (messages, seal) = body.split_at(body.len().checked_sub(BYTES)?);
     let rest = str::from_utf8(seal).ok()?.strip_prefix(BY)?;
     let (by, rest) = rest.split_at_checked(FINGERPRINT_CHARS)?;
-    Some((words, by, rest.strip_prefix(MARK)?.strip_suffix(END)?))
+    Some((messages, by, rest.strip_prefix(MARK)?.strip_suffix(END)?))
 }
 
 #[cfg(test)]
@@ -79,8 +81,8 @@ mod tests {
         seal(&secret, &route, &mut body);
         assert_eq!(body.len(), bare + BYTES);
         assert_eq!(open(&secret, &route, &body), Ok(Some(secret.fingerprint())));
-        let (words, unknown) = Batch::read(&body).unwrap();
-        assert_eq!((words.len(), unknown), (1, 0), "a seal is no hindrance to reading");
+        let (messages, unknown) = Batch::read(&body).unwrap();
+        assert_eq!((messages.len(), unknown), (1, 0), "a seal is no hindrance to reading");
 
         let elsewhere = instance("b", 3);
         for other in [

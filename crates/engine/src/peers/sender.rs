@@ -1,10 +1,8 @@
-//! One task for each instance that messages go to: it keeps a message until the store has it, or until
-//! it is too late.
+//! One task for each receiving instance: it keeps a message until the store has it, or until it is too late.
 //!
-//! After an answer that did not come the same envelope is posted again under the same id, which the
-//! store and the receiver know: so each message has its effect once. An envelope that was not
-//! posted in its time comes back, but for results: they are worth more than the time of one
-//! envelope, and go into the next.
+//! If the store does not answer, the same envelope is posted again under the same id, which the store and the
+//! receiver remember: so each message has its effect once. The messages of an envelope that was not posted in time
+//! are undeliverable. Results are wanted for longer than one envelope lives, and go into the next.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,42 +22,41 @@ use super::seal::{self, Route};
 /// Messages of one envelope.
 const BATCH: usize = 64;
 
-/// What an envelope has in common is its age: the receiver reads from it how old its messages are.
+/// The messages of one envelope are of about the same age, which the receiver derives from the envelope.
 const SAME_AGE: Duration = Duration::from_millis(100);
 
-/// How long a result is worth bringing: its speaker waits no longer than that for any sentence.
+/// How long a result is wanted: its speaker waits no longer than that for any sentence.
 const RESULT_FOR: Duration = Duration::from_secs(60);
 
 /// Between two tries of an envelope; each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// After an outage of the store every instance counts as gone until it has said again that it lives: it has
-/// so long for it.
-const SAY_AGAIN: Duration = Duration::from_secs(2);
+/// After an outage of the store every instance has so long to announce itself again before it counts as gone.
+const ANNOUNCE_GRACE: Duration = Duration::from_secs(2);
 
-/// A message in line, and since when.
+/// A queued message, and since when it is.
 pub(super) struct Queued {
-    pub word: PeerMessage,
+    pub message: PeerMessage,
     pub since: Instant,
 }
 
-/// How long a message is worth bringing.
-fn wanted_for(word: &PeerMessage) -> Duration {
-    match word {
+/// How long a message is wanted.
+fn wanted_for(message: &PeerMessage) -> Duration {
+    match message {
         PeerMessage::Job { event: PeerEvent::Result { .. }, .. }
         | PeerMessage::SessionJob { .. } => RESULT_FOR,
         _ => LIVE_FOR,
     }
 }
 
-/// What became of an envelope.
+/// The outcome of posting an envelope.
 enum Posted {
     /// The store has it.
     Yes,
     /// The instance is gone.
     Gone,
-    /// The inbox is full: it was not taken.
+    /// The inbox is full: the store refused it.
     Full,
     /// Its time is over.
     TooLate,
@@ -68,12 +65,12 @@ enum Posted {
 }
 
 impl Outbox {
-    pub(super) async fn deliver(self: Arc<Self>, to: Instance, mut line: mpsc::Receiver<Queued>) {
-        let mut words = Vec::with_capacity(BATCH);
-        while line.recv_many(&mut words, BATCH).await > 0 {
-            let mut left = VecDeque::from_iter(words.drain(..));
-            while let Some(letter) = Letter::write(&mut left, Instant::now()) {
-                let kept = self.deliver_one(&to, letter).await;
+    pub(super) async fn deliver(self: Arc<Self>, to: Instance, mut queue: mpsc::Receiver<Queued>) {
+        let mut messages = Vec::with_capacity(BATCH);
+        while queue.recv_many(&mut messages, BATCH).await > 0 {
+            let mut left = VecDeque::from_iter(messages.drain(..));
+            while let Some(pending) = PendingEnvelope::write(&mut left, Instant::now()) {
+                let kept = self.deliver_one(&to, pending).await;
                 // In their order, before what came after them.
                 kept.into_iter().rev().for_each(|queued| left.push_front(queued));
             }
@@ -81,43 +78,45 @@ impl Outbox {
     }
 
     /// Returns the messages that go into another envelope.
-    async fn deliver_one(&self, to: &Instance, letter: Letter) -> Vec<Queued> {
-        let Letter { mut body, words, live_for } = letter;
+    async fn deliver_one(&self, to: &Instance, pending: PendingEnvelope) -> Vec<Queued> {
+        let PendingEnvelope { mut body, messages, live_for } = pending;
         body.push(b']');
         let id = self.chance.nonce();
         seal::seal(&self.secret, &Route { id, from: &self.me, to }, &mut body);
         let envelope = Envelope { id, from: self.me.clone(), body, live_for };
         let posted = self.post(to, envelope).await;
-        let is_worth = |q: &Queued| q.since.elapsed() < wanted_for(&q.word);
+        let is_worth = |q: &Queued| q.since.elapsed() < wanted_for(&q.message);
         let is_full = matches!(posted, Posted::Full);
         let (keep, undeliverable): (Vec<Queued>, Vec<Queued>) = match posted {
             Posted::Yes => {
-                self.over(words.len());
-                self.metrics.bus_sent(words.len() as u64);
+                self.over(messages.len());
+                self.metrics.bus_sent(messages.len() as u64);
                 return Vec::new();
             }
             Posted::Full => {
                 tracing::warn!(instance.id = %to.id, "the inbox of an instance is full");
                 // An attempt that was not sent is placed elsewhere at once.
-                let waits = |q: &Queued| !matches!(q.word, PeerMessage::Assign(_)) && is_worth(q);
-                words.into_iter().partition(waits)
+                let waits =
+                    |q: &Queued| !matches!(q.message, PeerMessage::Assign(_)) && is_worth(q);
+                messages.into_iter().partition(waits)
             }
-            Posted::TooLate => words.into_iter().partition(is_worth),
+            Posted::TooLate => messages.into_iter().partition(is_worth),
             Posted::Gone => {
                 tracing::debug!(instance.id = %to.id, "an instance is gone");
-                // Heard of a moment before the next look at who is there.
+                // It is noticed here before the next look at who is alive.
                 if self.addresses.write().remove(to).is_some() {
                     let _ = self.undeliverable.try_send(Undelivered::Gone);
                 }
-                (Vec::new(), words)
+                (Vec::new(), messages)
             }
-            Posted::Never => (Vec::new(), words),
+            Posted::Never => (Vec::new(), messages),
         };
         self.over(undeliverable.len());
-        for Queued { word, .. } in undeliverable {
+        for Queued { message, .. } in undeliverable {
             self.metrics.bus_bounced();
-            // Whoever waits for it hears of it, or gives up by itself.
-            let _ = self.undeliverable.try_send(Undelivered::Word(to.clone(), Box::new(word)));
+            // If this queue is full too, the job that waits for an answer times out.
+            let _ =
+                self.undeliverable.try_send(Undelivered::Message(to.clone(), Box::new(message)));
         }
         if is_full {
             sleep(LONGEST_PAUSE).await;
@@ -138,11 +137,11 @@ impl Outbox {
                 Ok(Posting::Gone) => return Posted::Gone,
                 Ok(Posting::Full) => return Posted::Full,
                 Err(error) if error.is_down() && !planted::on(Flaw::MessageTriedOnce) => {
-                    tracing::debug!(instance.id = %to.id, %error, "words are delivered later");
-                    back_by = Some(Instant::now() + SAY_AGAIN);
+                    tracing::debug!(instance.id = %to.id, %error, "messages are delivered later");
+                    back_by = Some(Instant::now() + ANNOUNCE_GRACE);
                 }
                 Err(error) => {
-                    tracing::warn!(instance.id = %to.id, %error, "words cannot be delivered");
+                    tracing::warn!(instance.id = %to.id, %error, "messages cannot be delivered");
                     return Posted::Never;
                 }
             }
@@ -157,46 +156,46 @@ impl Outbox {
         }
     }
 
-    /// So many messages are delivered, or came back.
-    fn over(&self, words: usize) {
-        self.under_way.fetch_sub(words, Ordering::Relaxed);
+    /// So many messages are delivered, or returned.
+    fn over(&self, messages: usize) {
+        self.under_way.fetch_sub(messages, Ordering::Relaxed);
     }
 }
 
-/// An envelope in the making. A message alone always fits: bodies do not go along, and everything else
+/// An envelope that is being filled. A single message always fits: bodies are not part of it, and everything else
 /// is bounded at the edge.
-struct Letter {
+struct PendingEnvelope {
     body: Vec<u8>,
-    words: Vec<Queued>,
+    messages: Vec<Queued>,
     live_for: Duration,
 }
 
-impl Letter {
-    /// Takes the first messages that fit into one envelope.
-    fn write(left: &mut VecDeque<Queued>, now: Instant) -> Option<Letter> {
+impl PendingEnvelope {
+    /// Takes the first messages that fit.
+    fn write(left: &mut VecDeque<Queued>, now: Instant) -> Option<PendingEnvelope> {
         let oldest = left.front()?.since;
         let age = now.saturating_duration_since(oldest);
-        // A message that has outlived an envelope is a result, which begins anew.
+        // Only a result outlives an envelope; its next one lives as long as any.
         let live_for = if age < LIVE_FOR { LIVE_FOR - age } else { LIVE_FOR };
-        let mut letter = Letter { body: Vec::new(), words: Vec::new(), live_for };
+        let mut pending = PendingEnvelope { body: Vec::new(), messages: Vec::new(), live_for };
         while let Some(queued) = left.pop_front() {
-            let text = serde_json::to_vec(&queued.word).expect("words are always JSON");
+            let text = serde_json::to_vec(&queued.message).expect("messages are always JSON");
             let is_young = queued.since.saturating_duration_since(oldest) <= SAME_AGE;
-            if !(is_young && letter.has_room(text.len())) {
+            if !(is_young && pending.has_room(text.len())) {
                 left.push_front(queued);
                 break;
             }
-            let before: &[u8] = if letter.words.is_empty() { b"{\"words\":[" } else { b"," };
-            letter.body.extend_from_slice(before);
-            letter.body.extend_from_slice(&text);
-            letter.words.push(queued);
+            let before: &[u8] = if pending.messages.is_empty() { b"{\"words\":[" } else { b"," };
+            pending.body.extend_from_slice(before);
+            pending.body.extend_from_slice(&text);
+            pending.messages.push(queued);
         }
-        Some(letter)
+        Some(pending)
     }
 
     fn has_room(&self, bytes: usize) -> bool {
         let fits = self.body.len() + bytes + 2 + seal::BYTES <= MAX_ENVELOPE_BYTES;
-        self.words.is_empty() || (fits && self.words.len() < BATCH)
+        self.messages.is_empty() || (fits && self.messages.len() < BATCH)
     }
 }
 

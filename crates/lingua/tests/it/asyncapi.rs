@@ -117,6 +117,17 @@ fn every_message_and_every_field_is_explained() {
     }
 }
 
+async fn a_text_is_translated(app: &TestApp, node: &mut ScriptedNode) {
+    let mut types = Speaker::connect(speaking(app)).await.unwrap();
+    types.text("good morning", json!({})).await.unwrap();
+    let typed = node.next_of("job_assign").await.unwrap().message;
+    node.ack(&typed).await.unwrap();
+    node.result(&typed, "yes").await.unwrap();
+    types.next_of("translation_result").await.unwrap();
+    types.close_session("done").await.unwrap();
+    types.next_of("session_close_ack").await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_described_that_nobody_says() {
     let app = TestApp::start(On::Memory, calm()).await;
@@ -155,14 +166,7 @@ async fn nothing_is_described_that_nobody_says() {
     old.close_session("done").await.unwrap();
     old.next_of("session_close_ack").await.unwrap();
 
-    let mut types = Speaker::connect(speaking(&app)).await.unwrap();
-    types.text("good morning", json!({})).await.unwrap();
-    let typed = node.next_of("job_assign").await.unwrap().message;
-    node.ack(&typed).await.unwrap();
-    node.result(&typed, "yes").await.unwrap();
-    types.next_of("translation_result").await.unwrap();
-    types.close_session("done").await.unwrap();
-    types.next_of("session_close_ack").await.unwrap();
+    a_text_is_translated(&app, &mut node).await;
 
     let mut client = Speaker::connect(speaking(&app).without("resume")).await.unwrap();
     client.heartbeat().await.unwrap();

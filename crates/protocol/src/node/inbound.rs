@@ -6,7 +6,7 @@ use bytes::Bytes;
 use lingua_core::JobId;
 use lingua_core::job::outcome::is_fault;
 use lingua_core::job::{JobEvent, NodeMessage, NodeResult, Refusal, Reject};
-use lingua_core::link::event::WordKind;
+use lingua_core::link::event::MessageKind;
 use lingua_core::outcome::Code;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -38,7 +38,7 @@ pub enum FromNode {
     /// That it lives, and what changed.
     Heartbeat(Box<NodeStatus>),
     /// Something about a job.
-    Job(JobWord),
+    Job(JobMessage),
     /// A newer token.
     Auth(String),
     /// That something is wrong with it.
@@ -51,7 +51,7 @@ pub enum FromNode {
 }
 
 /// What a node says about a job.
-pub struct JobWord {
+pub struct JobMessage {
     /// The id under which the node knows the job.
     pub job: JobId,
     /// Which dispatch; some messages do not say.
@@ -97,16 +97,16 @@ impl JobReport {
     }
 
     /// What kind of word it is.
-    pub fn word_kind(&self) -> WordKind {
+    pub fn message_kind(&self) -> MessageKind {
         match self {
-            JobReport::Ack => WordKind::Ack,
-            JobReport::Started => WordKind::Started,
-            JobReport::Reject(_) => WordKind::Reject,
-            JobReport::Partial(_) => WordKind::Partial,
-            JobReport::Result(NodeResult::Success(_)) => WordKind::Success,
-            JobReport::Result(NodeResult::Empty { .. }) => WordKind::Empty,
+            JobReport::Ack => MessageKind::Ack,
+            JobReport::Started => MessageKind::Started,
+            JobReport::Reject(_) => MessageKind::Reject,
+            JobReport::Partial(_) => MessageKind::Partial,
+            JobReport::Result(NodeResult::Success(_)) => MessageKind::Success,
+            JobReport::Result(NodeResult::Empty { .. }) => MessageKind::Empty,
             JobReport::Result(NodeResult::Failure { code, .. }) => {
-                WordKind::Failure { fault: is_fault(code) }
+                MessageKind::Failure { fault: is_fault(code) }
             }
         }
     }
@@ -293,7 +293,7 @@ impl JobFields<'_> {
         let job: JobId = id.0.parse().map_err(|error| invalid(format!("job_id: {error}")))?;
         let report = report(&self)?;
         let token = self.lease_token.map(|token| token.0.into_owned());
-        Ok(FromNode::Job(JobWord { job, attempt: self.attempt_id, token, report }))
+        Ok(FromNode::Job(JobMessage { job, attempt: self.attempt_id, token, report }))
     }
 
     fn reject(&self) -> Reject {

@@ -115,7 +115,7 @@ impl Sent<'_> {
         let models = self.models.and_then(|raw| first_unreadable("models", raw, model));
         let services = self.services.and_then(|raw| first_unreadable("services", raw, service));
         let features = self.features.filter(|raw| match each_feature(raw) {
-            Some(said) => said.iter().any(|said| matches!(said, Said::Unreadable)),
+            Some(said) => said.iter().any(|said| matches!(said, SentFeature::Unreadable)),
             None => true,
         });
         models.or(services).or(features.map(|_| "features".to_owned()))
@@ -188,32 +188,32 @@ fn kind(said: Option<&Text<'_>>) -> Option<ItemName> {
 }
 
 /// What is said of one feature.
-enum Said {
+enum SentFeature {
     There(Feature),
     NotThere,
     Unreadable,
 }
 
 /// Every feature that is spoken of; `None` if it is neither an object nor a list.
-fn each_feature(sent: &RawValue) -> Option<Vec<Said>> {
+fn each_feature(sent: &RawValue) -> Option<Vec<SentFeature>> {
     let there = |name: &str, version: Option<&str>| {
         let version = version.map(Version::new).transpose();
         match (ItemName::new(&name.to_ascii_lowercase()), version) {
-            (Ok(name), Ok(version)) => Said::There(Feature { name, version }),
-            _ => Said::Unreadable,
+            (Ok(name), Ok(version)) => SentFeature::There(Feature { name, version }),
+            _ => SentFeature::Unreadable,
         }
     };
     let of_field = |(name, value): (&String, &Value)| match value {
         Value::Bool(true) => there(name, None),
-        Value::Bool(false) | Value::Null => Said::NotThere,
+        Value::Bool(false) | Value::Null => SentFeature::NotThere,
         Value::String(version) => there(name, Some(version)),
         Value::Number(version) => there(name, Some(&version.to_string())),
-        Value::Array(_) | Value::Object(_) => Said::Unreadable,
+        Value::Array(_) | Value::Object(_) => SentFeature::Unreadable,
     };
     let of_word = |word: &Value| match word.as_str().map(|word| word.split_once('@').ok_or(word)) {
         Some(Ok((name, version))) => there(name, Some(version)),
         Some(Err(name)) => there(name, None),
-        None => Said::Unreadable,
+        None => SentFeature::Unreadable,
     };
     match serde_json::from_str(sent.get()).ok()? {
         Value::Object(fields) => Some(fields.iter().take(MAX_ENTRIES).map(of_field).collect()),
@@ -225,8 +225,8 @@ fn each_feature(sent: &RawValue) -> Option<Vec<Said>> {
 /// Features that are there.
 fn read_features(sent: &RawValue) -> Option<Vec<Feature>> {
     let there = each_feature(sent)?.into_iter().filter_map(|said| match said {
-        Said::There(feature) => Some(feature),
-        Said::NotThere | Said::Unreadable => None,
+        SentFeature::There(feature) => Some(feature),
+        SentFeature::NotThere | SentFeature::Unreadable => None,
     });
     Some(sorted(there))
 }

@@ -252,7 +252,7 @@ fn a_failure_has_the_nodes_own_words_once_they_are_here() {
         missing_model: None,
         told,
     };
-    let told = serde_json::to_vec(&Told { code: "GPU_LOST".into(), message: "gone".into() });
+    let told = serde_json::to_vec(&ErrorText { code: "GPU_LOST".into(), message: "gone".into() });
     let told = bytes::Bytes::from(told.unwrap());
     assert_eq!(failure(Some(body())).body(), Some(&body()));
     for (fetched, code, message) in

@@ -26,13 +26,13 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Its end that others hold.
 pub(super) struct Writer {
-    line: SyncSender<Word>,
+    line: SyncSender<Command>,
     shared: Arc<Shared>,
     engine: Engine,
     ended: Mutex<Receiver<()>>,
 }
 
-enum Word {
+enum Command {
     Tell(Box<Event>),
     /// Look what is wanted.
     Wake,
@@ -48,12 +48,12 @@ struct Shared {
 
 impl Writer {
     pub(super) fn start(ledger: Ledger, engine: Engine) -> Self {
-        let (line, words) = sync_channel(IN_LINE);
+        let (line, commands) = sync_channel(IN_LINE);
         let (end, ended) = sync_channel(1);
         let shared = Arc::<Shared>::default();
         let pen = Pen { ledger, engine: engine.clone(), shared: Arc::clone(&shared), fails: false };
         std::thread::spawn(move || {
-            pen.write(&words);
+            pen.write(&commands);
             // Nobody need wait for it.
             let _ = end.send(());
         });
@@ -62,7 +62,7 @@ impl Writer {
 
     /// Hands an event over. If there is no room, it is counted as lost.
     pub(super) fn tell(&self, event: Event) {
-        if self.line.try_send(Word::Tell(Box::new(event))).is_err() {
+        if self.line.try_send(Command::Tell(Box::new(event))).is_err() {
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
             self.engine.metrics().audit_lines("lost", 1);
         }
@@ -83,7 +83,7 @@ impl Writer {
 
     fn wake(&self) {
         // A line that is full keeps it awake.
-        let _ = self.line.try_send(Word::Wake);
+        let _ = self.line.try_send(Command::Wake);
     }
 }
 
@@ -97,19 +97,19 @@ struct Pen {
 }
 
 impl Pen {
-    fn write(mut self, words: &Receiver<Word>) {
+    fn write(mut self, commands: &Receiver<Command>) {
         let mut unsynced_since = None;
         loop {
-            let first = match words.recv_timeout(SYNC_EVERY) {
-                Ok(word) => Some(word),
+            let first = match commands.recv_timeout(SYNC_EVERY) {
+                Ok(command) => Some(command),
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             // Asked before the line is emptied: what was told before the end is written.
             let ending = self.shared.ending.load(Ordering::Acquire);
             let most = if ending { IN_LINE } else { BATCH };
-            let words = first.into_iter().chain(words.try_iter()).take(most);
-            let events: Vec<Event> = words.filter_map(event).collect();
+            let commands = first.into_iter().chain(commands.try_iter()).take(most);
+            let events: Vec<Event> = commands.filter_map(event).collect();
             // Asked after it: what was told after the wish goes into the new file.
             if self.shared.reopen.swap(false, Ordering::AcqRel) {
                 self.reopen();
@@ -162,9 +162,9 @@ impl Pen {
     }
 }
 
-fn event(word: Word) -> Option<Event> {
-    match word {
-        Word::Tell(event) => Some(*event),
-        Word::Wake => None,
+fn event(command: Command) -> Option<Event> {
+    match command {
+        Command::Tell(event) => Some(*event),
+        Command::Wake => None,
     }
 }

@@ -215,41 +215,41 @@ text_or_nothing! {
 }
 
 /// Paths have no `Display` of their own.
-trait Shown {
+trait ShowValue {
     fn shown(&self) -> String;
 }
 
-impl Shown for PathBuf {
+impl ShowValue for PathBuf {
     fn shown(&self) -> String {
         self.display().to_string()
     }
 }
 
-impl Shown for InstanceId {
+impl ShowValue for InstanceId {
     fn shown(&self) -> String {
         self.to_string()
     }
 }
 
-impl Shown for Region {
+impl ShowValue for Region {
     fn shown(&self) -> String {
         self.to_string()
     }
 }
 
-impl Shown for Endpoint {
+impl ShowValue for Endpoint {
     fn shown(&self) -> String {
         self.to_string()
     }
 }
 
-impl Shown for String {
+impl ShowValue for String {
     fn shown(&self) -> String {
         self.clone()
     }
 }
 
-fn shown(value: &impl Shown) -> String {
+fn shown(value: &impl ShowValue) -> String {
     value.shown()
 }
 
@@ -311,7 +311,7 @@ impl Setting for Vec<PathBuf> {
     }
 
     fn print(&self) -> String {
-        listed(self.iter().map(Shown::shown))
+        listed(self.iter().map(ShowValue::shown))
     }
 }
 

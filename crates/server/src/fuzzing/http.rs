@@ -8,9 +8,9 @@ use lingua_protocol::node::capability::Abilities;
 use super::is_short;
 use super::node::passed_on;
 use crate::wire::http::dispatch::DispatchRequest;
+use crate::wire::http::job_message::{AckRequest, DoneRequest, FailRequest, JobCall};
 use crate::wire::http::node::NodeReport;
 use crate::wire::http::parse;
-use crate::wire::http::word::{AckRequest, DoneRequest, FailRequest, Said};
 
 fn answered<T>(answer: Result<T, Refusal>) -> Option<T> {
     answer.inspect_err(is_short).ok()
@@ -36,13 +36,13 @@ pub(super) fn node(data: &[u8]) {
     answered(report.detail());
 }
 
-pub(super) fn word(data: &[u8]) {
-    let said = |said: Result<Said, Refusal>| {
-        if let Some(said) = answered(said) {
-            passed_on(&said.word);
+pub(super) fn message(data: &[u8]) {
+    let call = |call: Result<JobCall, Refusal>| {
+        if let Some(call) = answered(call) {
+            passed_on(&call.message);
         }
     };
-    said(parse::<AckRequest>(data).and_then(AckRequest::said));
-    said(parse::<DoneRequest>(data).and_then(DoneRequest::said));
-    said(parse::<FailRequest>(data).and_then(FailRequest::said));
+    call(parse::<AckRequest>(data).and_then(AckRequest::call));
+    call(parse::<DoneRequest>(data).and_then(DoneRequest::call));
+    call(parse::<FailRequest>(data).and_then(FailRequest::call));
 }

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use lingua_engine::job::{JobReport, JobWord, NodeResult};
+use lingua_engine::job::{JobMessage, JobReport, NodeResult};
 use lingua_engine::sessions::outbound::{About, Direction, ToClient};
 use lingua_protocol::node::capability::Abilities;
 use lingua_protocol::node::{FromNode, decode};
@@ -18,7 +18,7 @@ pub(super) fn message(data: &[u8]) {
             let _ = abilities.declaration(1);
             let _ = (said.health(), said.supports(), said.usage(), said.running(), said.detail());
         }
-        Ok(FromNode::Job(word)) => passed_on(&word),
+        Ok(FromNode::Job(message)) => passed_on(&message),
         Ok(FromNode::Auth(_) | FromNode::Error { .. }) => {}
         Err(refusal) => {
             is_short(&refusal);
@@ -30,10 +30,10 @@ pub(super) fn message(data: &[u8]) {
 }
 
 /// What a node says of a job is told to a client, who must be able to read it.
-pub(super) fn passed_on(word: &JobWord) {
+pub(super) fn passed_on(message: &JobMessage) {
     let direction = Direction::Unknown;
-    let about = || About { utterance_index: 1, job: Some(word.job), trace_id: "t", direction };
-    match &word.report {
+    let about = || About { utterance_index: 1, job: Some(message.job), trace_id: "t", direction };
+    match &message.report {
         JobReport::Partial(body) => told(&ToClient::Partial { about: about(), body }),
         JobReport::Result(NodeResult::Success(body) | NodeResult::Empty { body, .. }) => {
             told(&ToClient::Result {

@@ -8,7 +8,7 @@ use lingua_engine::sessions::outbound::ToClient;
 use super::{is_object, is_short};
 use crate::wire::session::framing::{Framer, duration_of};
 use crate::wire::session::{
-    Bound, Codec, Renderer, Said, decode_binary, decode_init, decode_text, render,
+    Bound, ClientMessage, Codec, Renderer, decode_binary, decode_init, decode_text, render,
 };
 
 const MAX_AUDIO_BYTES: usize = 1_000;
@@ -60,9 +60,9 @@ pub(super) fn binary(data: &[u8]) {
     taken(decode_binary(Bytes::copy_from_slice(data), &bound()), data.len());
 }
 
-fn taken(said: Result<Said, Refusal>, sent: usize) {
+fn taken(said: Result<ClientMessage, Refusal>, sent: usize) {
     match said {
-        Ok(Said::Audio { audio, .. }) => assert!(audio.len() <= sent.min(MAX_AUDIO_BYTES)),
+        Ok(ClientMessage::Audio { audio, .. }) => assert!(audio.len() <= sent.min(MAX_AUDIO_BYTES)),
         Ok(_) => {}
         Err(refusal) => refused(&refusal),
     }

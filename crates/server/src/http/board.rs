@@ -15,7 +15,7 @@ use lingua_core::NodeId;
 use lingua_core::outcome::Code;
 use lingua_engine::chance::Chance;
 use lingua_engine::job::Refusal;
-use lingua_engine::metrics::Held;
+use lingua_engine::metrics::CountGuard;
 use lingua_engine::snapshot::view::{InstanceView, Point, Stats};
 use lingua_engine::snapshot::{Board, Frame, MINUTE_MS, NodePoint, merged};
 use lingua_engine::{Engine, tasks};
@@ -158,7 +158,7 @@ pub(crate) async fn events(
     let token = guard::token(&headers).map_err(Refused)?;
     let role = caller.role().unwrap_or(Role::Admin);
     auth.show(role, token, door.engine.now_ms() / 1_000).map_err(Refused)?;
-    let Some(seat) = door.readers.seat() else {
+    let Some(permit) = door.readers.permit() else {
         let full = Refusal::new(
             Code::QuotaExceeded,
             "quota: too many subscribers of /api/v1/events on this instance",
@@ -167,7 +167,7 @@ pub(crate) async fn events(
     };
     let (sender, receiver) = mpsc::channel(1);
     let (board, chance) = (Arc::clone(&door.engine.board), door.engine.chance());
-    let place = (seat, door.engine.metrics().reader());
+    let place = (permit, door.engine.metrics().reader());
     tasks::start(feed(board, chance, sender, peer, auth, place));
     let stream = futures_util::stream::unfold(receiver, |mut receiver| async {
         let event: Bytes = receiver.recv().await?;
@@ -187,7 +187,7 @@ async fn feed(
     reader: mpsc::Sender<Bytes>,
     mut peer: Peer,
     mut auth: SocketAuth,
-    (seat, _held): (Seat, Held),
+    (permit, _held): (ReaderPermit, CountGuard),
 ) {
     let mut frames = board.frames();
     frames.mark_changed();
@@ -203,7 +203,7 @@ async fn feed(
                 Ok(()) => {
                     // Whoever just came is not kept waiting.
                     if told {
-                        tokio::time::sleep(seat.turn(place)).await;
+                        tokio::time::sleep(permit.turn(place)).await;
                     }
                     told = true;
                     written(&frames.borrow_and_update())
@@ -240,17 +240,17 @@ fn json(text: Bytes) -> Response {
 pub(crate) struct Readers(Arc<AtomicUsize>);
 
 /// A reader's place; free again when it is dropped.
-struct Seat(Arc<AtomicUsize>);
+struct ReaderPermit(Arc<AtomicUsize>);
 
 impl Readers {
-    fn seat(&self) -> Option<Seat> {
+    fn permit(&self) -> Option<ReaderPermit> {
         let room = |readers: usize| (readers < MAX_READERS).then_some(readers + 1);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
-        Some(Seat(Arc::clone(&self.0)))
+        Some(ReaderPermit(Arc::clone(&self.0)))
     }
 }
 
-impl Seat {
+impl ReaderPermit {
     /// How long this reader waits for its turn among all of them.
     fn turn(&self, place: u64) -> Duration {
         let (each, most) = SPREAD_MS;
@@ -259,7 +259,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ReaderPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -309,17 +309,17 @@ mod tests {
     #[test]
     fn readers_have_so_many_places_and_give_them_back() {
         let readers = Readers::default();
-        let seats: Vec<_> = (0..MAX_READERS).map(|_| readers.seat().unwrap()).collect();
-        assert!(readers.seat().is_none());
+        let seats: Vec<_> = (0..MAX_READERS).map(|_| readers.permit().unwrap()).collect();
+        assert!(readers.permit().is_none());
         drop(seats);
-        assert!(readers.seat().is_some());
+        assert!(readers.permit().is_some());
     }
 
     #[test]
     fn news_reach_a_few_readers_soon_and_many_one_after_the_other() {
         let longest = |count: usize| {
             let readers = Readers::default();
-            let seats: Vec<_> = (0..count).map(|_| readers.seat().unwrap()).collect();
+            let seats: Vec<_> = (0..count).map(|_| readers.permit().unwrap()).collect();
             (0..5_000).map(|place| seats[0].turn(place)).max().unwrap().as_millis()
         };
         assert_eq!(

@@ -11,7 +11,7 @@ use lingua_core::outcome::Code;
 use lingua_core::{JobId, TenantId};
 use lingua_engine::Engine;
 use lingua_engine::job::Refusal;
-use lingua_engine::nodes::Heard;
+use lingua_engine::nodes::MessageOutcome;
 use lingua_protocol::peer::Goal;
 use lingua_store::jobs::JobRecord;
 
@@ -22,7 +22,7 @@ use super::query::{Params, Segment, named};
 use crate::audit::Actor;
 use crate::identity::Caller;
 use crate::wire::http::job::{Cancelled, JobBody};
-use crate::wire::http::word::{AckRequest, DoneRequest, FailRequest, Said};
+use crate::wire::http::job_message::{AckRequest, DoneRequest, FailRequest, JobCall};
 use crate::wire::http::{DONE, Done};
 
 /// For a job to end after it was told to.
@@ -30,7 +30,7 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 
 refusals!(ViewRefusals: InvalidMessage, NotFound, QuotaExceeded, SchedulerDependencyDown);
 refusals!(CancelRefusals: InvalidMessage, NotFound, Conflict, SchedulerDependencyDown);
-refusals!(WordRefusals: InvalidMessage, MessageTooLarge, QuotaExceeded, Forbidden, NotFound, StaleAttempt,
+refusals!(MessageRefusals: InvalidMessage, MessageTooLarge, QuotaExceeded, Forbidden, NotFound, StaleAttempt,
     RateLimited, SchedulerDependencyDown);
 
 /// Ask how a job stands
@@ -149,7 +149,7 @@ async fn known(engine: &Engine, caller: &Caller, id: &JobId) -> Result<JobRecord
 /// Take a job
 #[utoipa::path(
     post, path = "/v1/job/ack", operation_id = "ack_job", tag = "nodes", request_body = AckRequest,
-    responses((status = 200, body = Done), WordRefusals)
+    responses((status = 200, body = Done), MessageRefusals)
 )]
 pub(crate) async fn ack(
     State(engine): State<Engine>,
@@ -157,15 +157,15 @@ pub(crate) async fn ack(
     body: Unread,
 ) -> Answer<Json<Done>> {
     let request: AckRequest = body.json(NODE_BODY_BYTES).await?;
-    hear(&engine, &caller, request.said()?).await
+    apply(&engine, &caller, request.call()?).await
 }
 
 /// End a job with its result
 ///
-/// Said again it gets the same answer and has no effect.
+/// Repeated, it gets the same answer and has no effect.
 #[utoipa::path(
     post, path = "/v1/job/done", operation_id = "done_job", tag = "nodes", request_body = DoneRequest,
-    responses((status = 200, body = Done), WordRefusals)
+    responses((status = 200, body = Done), MessageRefusals)
 )]
 pub(crate) async fn done(
     State(engine): State<Engine>,
@@ -173,7 +173,7 @@ pub(crate) async fn done(
     body: Unread,
 ) -> Answer<Json<Done>> {
     let request: DoneRequest = body.json(NODE_BODY_BYTES).await?;
-    hear(&engine, &caller, request.said()?).await
+    apply(&engine, &caller, request.call()?).await
 }
 
 /// Fail a job
@@ -181,7 +181,7 @@ pub(crate) async fn done(
 /// It is tried again elsewhere.
 #[utoipa::path(
     post, path = "/v1/job/fail", operation_id = "fail_job", tag = "nodes", request_body = FailRequest,
-    responses((status = 200, body = Done), WordRefusals)
+    responses((status = 200, body = Done), MessageRefusals)
 )]
 pub(crate) async fn fail(
     State(engine): State<Engine>,
@@ -189,21 +189,21 @@ pub(crate) async fn fail(
     body: Unread,
 ) -> Answer<Json<Done>> {
     let request: FailRequest = body.json(NODE_BODY_BYTES).await?;
-    hear(&engine, &caller, request.said()?).await
+    apply(&engine, &caller, request.call()?).await
 }
 
-/// Passes a node's word on.
-async fn hear(engine: &Engine, caller: &Caller, said: Said) -> Answer<Json<Done>> {
-    let Said { node, attempt, mut word } = said;
+/// Applies a node's message.
+async fn apply(engine: &Engine, caller: &Caller, call: JobCall) -> Answer<Json<Done>> {
+    let JobCall { node, attempt, mut message } = call;
     caller.is_node(node.as_str())?;
     let Some(connection) = engine.nodes.connection(&node) else {
         return Err(Refused(Refusal::new(Code::NotFound, "register again")));
     };
-    word.job = engine.nodes.name_of(&connection, word.job);
-    let job = word.job;
-    if engine.nodes.job_word(&connection, word) == Heard::Stale {
+    message.job = engine.nodes.masked_id(&connection, message.job);
+    let job = message.job;
+    if engine.nodes.on_job_message(&connection, message) == MessageOutcome::Stale {
         engine.nodes.may_look_up(&connection)?;
-        engine.jobs.past_word(job, &node, attempt).await?;
+        engine.jobs.past_message(job, &node, attempt).await?;
     }
     Ok(Json(DONE))
 }

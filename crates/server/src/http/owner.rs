@@ -62,7 +62,7 @@ pub(crate) async fn resume(
     let id: NodeId = named("id", segment)?;
     caller.is_node(id.as_str())?;
     let unknown = "this node is not registered; nodes that are away for long are forgotten";
-    match engine.vouch_for_node(&id)? {
+    match engine.request_probe(&id)? {
         true => Ok(Json(DONE)),
         false => Err(refused(Code::NotFound, unknown)),
     }

@@ -35,7 +35,7 @@ struct Used {
 
 /// One of the sessions that a subject may have; it is given back when this is dropped.
 #[must_use]
-pub(crate) struct Seat {
+pub(crate) struct SubjectPermit {
     subjects: Arc<Subjects>,
     key: Key,
 }
@@ -63,7 +63,11 @@ impl Subjects {
     }
 
     /// Takes one of so many sessions.
-    pub(crate) fn seat(self: &Arc<Self>, who: &Credential, most: usize) -> Result<Seat, Refusal> {
+    pub(crate) fn permit(
+        self: &Arc<Self>,
+        who: &Credential,
+        most: usize,
+    ) -> Result<SubjectPermit, Refusal> {
         let key = key(who);
         let mut subjects = self.0.lock();
         let used = entry(&mut subjects, key.clone(), Instant::now());
@@ -72,7 +76,7 @@ impl Subjects {
             return Err(Refusal::new(Code::QuotaExceeded, detail).retry_after(RETRY_MS));
         }
         used.sessions += 1;
-        Ok(Seat { subjects: Arc::clone(self), key })
+        Ok(SubjectPermit { subjects: Arc::clone(self), key })
     }
 }
 
@@ -87,7 +91,7 @@ fn entry(subjects: &mut HashMap<Key, Used>, key: Key, now: Instant) -> &mut Used
     subjects.entry(key).or_insert(Used { sessions: 0, due: now })
 }
 
-impl Drop for Seat {
+impl Drop for SubjectPermit {
     fn drop(&mut self) {
         if let Some(used) = self.subjects.0.lock().get_mut(&self.key) {
             used.sessions = used.sessions.saturating_sub(1);
@@ -134,26 +138,26 @@ mod tests {
     fn a_subject_has_so_many_sessions_and_gets_them_back() {
         let subjects = Arc::new(Subjects::default());
         let (one, other) = (who(Role::Session, "t", "one"), who(Role::Session, "t", "other"));
-        let first = subjects.seat(&one, 2).unwrap();
-        let _second = subjects.seat(&one, 2).unwrap();
-        let refusal = subjects.seat(&one, 2).err().unwrap();
+        let first = subjects.permit(&one, 2).unwrap();
+        let _second = subjects.permit(&one, 2).unwrap();
+        let refusal = subjects.permit(&one, 2).err().unwrap();
         assert_eq!(refusal.code, Code::QuotaExceeded);
-        let _others = subjects.seat(&other, 2).unwrap();
+        let _others = subjects.permit(&other, 2).unwrap();
         drop(first);
-        assert!(subjects.seat(&one, 2).is_ok());
+        assert!(subjects.permit(&one, 2).is_ok());
     }
 
     #[test]
     fn who_asks_for_nothing_is_forgotten() {
         let subjects = Arc::new(Subjects::default());
         let now = Instant::now();
-        let kept = subjects.seat(&who(Role::Session, "t", "kept"), 1).unwrap();
+        let kept = subjects.permit(&who(Role::Session, "t", "kept"), 1).unwrap();
         for number in 0..3 * MAX_IDLE {
             let later = now + Duration::from_secs(number as u64);
             subjects.call(&who(Role::Session, "t", &format!("s-{number}")), 1, later).unwrap();
         }
         assert!(subjects.0.lock().len() <= MAX_IDLE);
-        assert!(subjects.seat(&who(Role::Session, "t", "kept"), 1).is_err(), "it is still there");
+        assert!(subjects.permit(&who(Role::Session, "t", "kept"), 1).is_err(), "it is still there");
         drop(kept);
     }
 }

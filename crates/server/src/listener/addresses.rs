@@ -16,7 +16,7 @@ pub(super) struct Addresses {
 
 /// One of them; its place is free again when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct AddressPermit {
     addresses: Addresses,
     address: IpAddr,
 }
@@ -28,18 +28,18 @@ impl Addresses {
     }
 
     /// A place for one more from this address, if there is one.
-    pub(super) fn seat(&self, address: IpAddr) -> Option<Seat> {
+    pub(super) fn permit(&self, address: IpAddr) -> Option<AddressPermit> {
         let mut taken = self.taken.lock();
         let count = taken.entry(address).or_default();
         if *count >= self.most {
             return None;
         }
         *count += 1;
-        Some(Seat { addresses: self.clone(), address })
+        Some(AddressPermit { addresses: self.clone(), address })
     }
 }
 
-impl Drop for Seat {
+impl Drop for AddressPermit {
     fn drop(&mut self) {
         let mut taken = self.addresses.taken.lock();
         if let Some(count) = taken.get_mut(&self.address) {
@@ -59,13 +59,13 @@ mod tests {
     fn one_address_has_its_share_and_others_theirs() {
         let addresses = Addresses::new(100);
         let (one, other) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2]));
-        let mut seats: Vec<Seat> = Vec::new();
-        seats.extend((0..100 + 5).filter_map(|_| addresses.seat(one)));
-        assert_eq!(seats.len(), 100);
-        assert!(addresses.seat(other).is_some());
-        seats.pop();
-        assert!(addresses.seat(one).is_some());
-        drop(seats);
+        let mut permits: Vec<AddressPermit> = Vec::new();
+        permits.extend((0..100 + 5).filter_map(|_| addresses.permit(one)));
+        assert_eq!(permits.len(), 100);
+        assert!(addresses.permit(other).is_some());
+        permits.pop();
+        assert!(addresses.permit(one).is_some());
+        drop(permits);
         assert!(addresses.taken.lock().is_empty(), "nothing is remembered of who is gone");
     }
 }

@@ -1,11 +1,11 @@
 //! A line that comes too often is held back.
 //!
-//! Each place in the code that logs may say [`BURST`] lines in [`WINDOW`]; the rest of the window is
+//! Each call_site in the code that logs may say [`BURST`] lines in [`WINDOW`]; the rest of the window is
 //! counted, and told in one line when it is over. So a fault that strikes a thousand nodes in one
 //! second costs ten lines and a number, not the disk. `debug` and `trace` are left alone: whoever
 //! turns them on wants every line.
 //!
-//! Memory is bounded by the places in the code that log.
+//! Memory is bounded by the call_sites in the code that log.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,22 +18,22 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, callsite};
 use tracing_subscriber::layer::{Context, Filter};
 
-/// Lines of one place in one window.
+/// Lines of one call_site in one window.
 const BURST: u32 = 10;
 
-/// From the first line of a place on.
+/// From the first line of a call_site on.
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Of what lines about held ones are: nothing holds them back.
 pub(super) const HELD_TARGET: &str = "lingua_log";
 
-/// How often each place has logged lately.
+/// How often each call_site has logged lately.
 pub(super) struct Repeats {
     clock: Clock,
-    places: Mutex<HashMap<callsite::Identifier, Place>>,
+    call_sites: Mutex<HashMap<callsite::Identifier, CallSite>>,
 }
 
-struct Place {
+struct CallSite {
     metadata: &'static Metadata<'static>,
     began: Moment,
     said: u32,
@@ -47,7 +47,7 @@ struct Place {
 
 /// Lines that were held back.
 #[derive(Debug, PartialEq, Eq)]
-struct Held {
+struct Suppressed {
     level: Level,
     target: &'static str,
     message: String,
@@ -56,17 +56,17 @@ struct Held {
 
 impl Repeats {
     pub fn new(clock: Clock) -> Self {
-        Repeats { clock, places: Mutex::default() }
+        Repeats { clock, call_sites: Mutex::default() }
     }
 
-    /// Whether a line of this place is said now.
+    /// Whether a line of this call_site is said now.
     fn lets(&self, metadata: &'static Metadata<'static>, message: impl FnOnce() -> String) -> bool {
         if *metadata.level() > Level::INFO || metadata.target() == HELD_TARGET {
             return true;
         }
         let now = self.clock.now();
-        let mut places = self.places.lock();
-        let place = places.entry(metadata.callsite()).or_insert_with(|| Place {
+        let mut call_sites = self.call_sites.lock();
+        let call_site = call_sites.entry(metadata.callsite()).or_insert_with(|| CallSite {
             metadata,
             began: now,
             said: 0,
@@ -74,35 +74,35 @@ impl Repeats {
             owed: 0,
             message: String::new(),
         });
-        if now.since(place.began) >= WINDOW {
-            place.owed += std::mem::take(&mut place.held);
-            (place.began, place.said) = (now, 0);
+        if now.since(call_site.began) >= WINDOW {
+            call_site.owed += std::mem::take(&mut call_site.held);
+            (call_site.began, call_site.said) = (now, 0);
         }
-        if place.said < BURST {
-            place.said += 1;
+        if call_site.said < BURST {
+            call_site.said += 1;
             return true;
         }
-        if place.held == 0 && place.owed == 0 {
-            place.message = message();
+        if call_site.held == 0 && call_site.owed == 0 {
+            call_site.message = message();
         }
-        place.held += 1;
+        call_site.held += 1;
         false
     }
 
     /// What is to be told now: of windows that are over, or of all.
-    fn due(&self, all: bool) -> Vec<Held> {
+    fn due(&self, all: bool) -> Vec<Suppressed> {
         let now = self.clock.now();
         let mut due = Vec::new();
-        for place in self.places.lock().values_mut() {
-            if all || now.since(place.began) >= WINDOW {
-                place.owed += std::mem::take(&mut place.held);
+        for call_site in self.call_sites.lock().values_mut() {
+            if all || now.since(call_site.began) >= WINDOW {
+                call_site.owed += std::mem::take(&mut call_site.held);
             }
-            if place.owed > 0 {
-                due.push(Held {
-                    level: *place.metadata.level(),
-                    target: place.metadata.target(),
-                    message: place.message.clone(),
-                    count: std::mem::take(&mut place.owed),
+            if call_site.owed > 0 {
+                due.push(Suppressed {
+                    level: *call_site.metadata.level(),
+                    target: call_site.metadata.target(),
+                    message: call_site.message.clone(),
+                    count: std::mem::take(&mut call_site.owed),
                 });
             }
         }
@@ -121,9 +121,9 @@ impl Repeats {
 }
 
 /// Not from within a filter: a line about lines is a line of its own.
-fn tell(due: Vec<Held>) {
+fn tell(due: Vec<Suppressed>) {
     let seconds = WINDOW.as_secs();
-    for Held { level, target, message, count } in due {
+    for Suppressed { level, target, message, count } in due {
         macro_rules! say {
             ($level:expr) => {
                 tracing::event!(

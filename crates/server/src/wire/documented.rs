@@ -10,15 +10,15 @@ use lingua_protocol::node::{Abilities, FromNode, decode, from_node, to_node};
 use serde_json::Value;
 
 use super::http::dispatch::DispatchRequest;
+use super::http::job_message::{AckRequest, DoneRequest, FailRequest};
 use super::http::node::NodeReport;
-use super::http::word::{AckRequest, DoneRequest, FailRequest};
 use super::{http, session};
 
 const PAGE: &str = include_str!("../../../../docs/PROTOCOL.md");
 const SESSION_INBOUND: &str = include_str!("session/inbound.rs");
 const NODE_INBOUND: &str = include_str!("../../../protocol/src/node/inbound.rs");
 const HTTP_DISPATCH: &str = include_str!("http/dispatch.rs");
-const HTTP_WORD: &str = include_str!("http/word.rs");
+const HTTP_JOB_MESSAGE: &str = include_str!("http/job_message.rs");
 
 /// The session of the examples.
 const SESSION: &str = "s-9f1c2b7d04e85a6631f0";
@@ -252,12 +252,12 @@ fn examples_of_http_bodies_are_taken_and_every_route_is_on_the_page() {
                     report.abilities(&mut Abilities::default())?;
                     report.heartbeat().map(drop)
                 }),
-            "POST /v1/job/ack" => http::parse::<AckRequest>(body).and_then(|r| r.said()).map(drop),
+            "POST /v1/job/ack" => http::parse::<AckRequest>(body).and_then(|r| r.call()).map(drop),
             "POST /v1/job/done" => {
-                http::parse::<DoneRequest>(body).and_then(|r| r.said()).map(drop)
+                http::parse::<DoneRequest>(body).and_then(|r| r.call()).map(drop)
             }
             "POST /v1/job/fail" => {
-                http::parse::<FailRequest>(body).and_then(|r| r.said()).map(drop)
+                http::parse::<FailRequest>(body).and_then(|r| r.call()).map(drop)
             }
             other => panic!("nobody knows who takes {other:?}"),
         };
@@ -306,7 +306,8 @@ fn every_field_that_is_read_is_on_the_page() {
     let parts = parts();
     let options = lingua_protocol::described::of::<lingua_protocol::JobOptions>();
     let options = options["properties"].as_object().unwrap().keys().cloned();
-    let http = [HTTP_DISPATCH, HTTP_WORD].into_iter().flat_map(read_fields).map(str::to_owned);
+    let http =
+        [HTTP_DISPATCH, HTTP_JOB_MESSAGE].into_iter().flat_map(read_fields).map(str::to_owned);
     let http = http.chain(options);
     for (chapter, fields) in [
         ("Session socket", nested_fields(&from_client())),

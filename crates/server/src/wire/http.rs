@@ -14,7 +14,7 @@ pub(crate) mod job;
 pub(crate) mod job_list;
 pub(crate) mod node;
 pub(crate) mod owner;
-pub(crate) mod word;
+pub(crate) mod job_message;
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -62,7 +62,7 @@ pub(crate) struct Bound<'a> {
 /// What a client says once its session is open.
 ///
 /// Without `Debug`: audio stays out of logs.
-pub(crate) enum Said {
+pub(crate) enum ClientMessage {
     /// A piece of speech as it came, to be put through a [`framing::Framer`].
     Audio {
         /// The client's number of it.

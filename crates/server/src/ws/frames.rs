@@ -47,7 +47,7 @@ pub(super) enum Step {
     /// Part of a header, or of a payload.
     Within,
     /// The header of a frame ends here; what its message is known to hold with it.
-    Header(Held),
+    Header(MessageSize),
     /// The last byte of a message.
     Whole,
     /// A control frame with more than it may have.
@@ -56,7 +56,7 @@ pub(super) enum Step {
 
 /// What a message takes, as far as it is announced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Held {
+pub(super) struct MessageSize {
     /// Bytes of the message.
     pub(super) message: u64,
     /// Bytes of the frame that begins.
@@ -148,7 +148,7 @@ impl Frames {
         message.largest = message.largest.max(length);
         let beside = if message.in_pieces { message.largest } else { 0 };
         let memory = message.bytes.saturating_add(beside);
-        let held = Held { message: message.bytes, frame: length, memory };
+        let held = MessageSize { message: message.bytes, frame: length, memory };
         if length == 0 && self.frame_ends() == Step::Whole {
             return Step::Whole;
         }
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_message_in_pieces_takes_what_it_has_and_its_largest_piece_again() {
         let mut frames = Frames::default();
-        let held = |message, frame, memory| Step::Header(Held { message, frame, memory });
+        let held = |message, frame, memory| Step::Header(MessageSize { message, frame, memory });
         assert_eq!(
             follow(&mut frames, &frame(TEXT, true, 5_000), 9),
             [held(5_000, 5_000, 5_000), Step::Whole]

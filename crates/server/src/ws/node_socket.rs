@@ -215,7 +215,7 @@ impl NodeSocket {
         match said {
             FromNode::Job(word) => {
                 // What is stale was counted; there is nothing to answer.
-                let _ = self.engine.nodes.job_word(connection, word);
+                let _ = self.engine.nodes.on_job_message(connection, word);
                 Ok(())
             }
             FromNode::Heartbeat(said) => self.heartbeat(*said),

@@ -31,7 +31,7 @@ use super::socket::Socket;
 use crate::identity::{Caller, Role};
 use crate::listener::Peer;
 use crate::wire::session::framing::Framer;
-use crate::wire::session::{self, Aside, Bound, Codec, Init, Renderer, Said};
+use crate::wire::session::{self, Aside, Bound, ClientMessage, Codec, Init, Renderer};
 
 /// How often a client that says nothing is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(30);
@@ -182,31 +182,33 @@ impl SessionConnection {
         })
     }
 
-    fn on_said(&mut self, said: Result<Said, Refusal>) -> Option<FromClient> {
+    fn on_said(&mut self, said: Result<ClientMessage, Refusal>) -> Option<FromClient> {
         let refusal = match said {
-            Ok(Said::Audio { seq, is_final, audio }) => return self.on_audio(seq, is_final, audio),
-            Ok(Said::Whole(whole)) => return Some(FromClient::Utterance(whole)),
-            Ok(Said::Other(FromClient::SetLanguages(options))) => {
+            Ok(ClientMessage::Audio { seq, is_final, audio }) => {
+                return self.on_audio(seq, is_final, audio);
+            }
+            Ok(ClientMessage::Whole(whole)) => return Some(FromClient::Utterance(whole)),
+            Ok(ClientMessage::Other(FromClient::SetLanguages(options))) => {
                 self.options = Some(Arc::clone(&options));
                 return Some(FromClient::SetLanguages(options));
             }
-            Ok(Said::Other(said)) => return Some(said),
-            Ok(Said::Heartbeat { timestamp }) => {
+            Ok(ClientMessage::Other(said)) => return Some(said),
+            Ok(ClientMessage::Heartbeat { timestamp }) => {
                 let mut text = String::new();
                 let now = self.engine.now_ms();
                 session::server_heartbeat(&self.session_id, timestamp.unwrap_or(now), &mut text);
                 self.wire.send(text);
                 return None;
             }
-            Ok(Said::Auth { token }) => match self.renew(&token) {
+            Ok(ClientMessage::Auth { token }) => match self.renew(&token) {
                 Ok(()) => return None,
                 Err(refusal) => refusal,
             },
-            Ok(Said::Aside(aside)) => {
+            Ok(ClientMessage::Aside(aside)) => {
                 self.on_aside(aside);
                 return None;
             }
-            Ok(Said::SecondInit) => session::second_init(),
+            Ok(ClientMessage::SecondInit) => session::second_init(),
             Err(refusal) => refusal,
         };
         self.offence(&refusal);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use lingua_core::lang::LangSet;
 use lingua_core::node::Declaration;
 use lingua_core::{JobId, Lang, NodeId};
-use lingua_engine::job::{JobReport, JobWord};
+use lingua_engine::job::{JobMessage, JobReport};
 use lingua_engine::nodes::{Heartbeat, Supports};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -244,7 +244,7 @@ impl Agent {
                 wire.out.send(FromAgent::Ping);
                 let mut beat = Heartbeat { running: self.list(), ..Heartbeat::default() };
                 self.lie(&mut beat, wire);
-                wire.out.send(FromAgent::Beat(beat));
+                wire.out.send(FromAgent::Beat(Box::new(beat)));
             }
         }
         Ok(())
@@ -252,6 +252,6 @@ impl Agent {
 
     fn say(&self, wire: &Wire, job: JobId, attempt: u32, token: Option<String>, report: JobReport) {
         let attempt = Some(attempt);
-        wire.out.send(FromAgent::Word(JobWord { job, attempt, token, report }));
+        wire.out.send(FromAgent::Message(JobMessage { job, attempt, token, report }));
     }
 }

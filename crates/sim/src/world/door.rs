@@ -10,7 +10,7 @@ use lingua_core::node::{Declaration, Health};
 use lingua_core::outcome::Code;
 use lingua_core::{JobId, NodeId};
 use lingua_engine::Engine;
-use lingua_engine::job::{Assign, JobWord, ToNode};
+use lingua_engine::job::{Assign, JobMessage, ToNode};
 use lingua_engine::nodes::{Arrival, Connection, Heartbeat, NodeDetail, Nodes, Register, Supports};
 use lingua_engine::sessions::commands::CommandReceiver;
 use lingua_engine::sessions::connection::{ClientConnection, CloseReason, ConnectionEvent};
@@ -35,8 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(16);
 /// What a node says.
 pub(super) enum FromAgent {
     Register(Box<Registration>),
-    Beat(Heartbeat),
-    Word(JobWord),
+    Beat(Box<Heartbeat>),
+    Message(JobMessage),
     Ping,
 }
 
@@ -117,10 +117,10 @@ pub(super) async fn serve_node(engine: Engine, mut end: End<ToAgent, FromAgent>)
             }
             (FromAgent::Beat(beat), Some(present)) => {
                 // A list that is too long is refused; the sign of life counts.
-                let _ = engine.nodes.heartbeat(&present.1, beat);
+                let _ = engine.nodes.heartbeat(&present.1, *beat);
             }
-            (FromAgent::Word(word), Some(present)) => {
-                let _ = engine.nodes.job_word(&present.1, word);
+            (FromAgent::Message(message), Some(present)) => {
+                let _ = engine.nodes.on_job_message(&present.1, message);
             }
             _ => {}
         }

@@ -51,7 +51,7 @@ struct Announced {
 
 #[derive(Clone, Default)]
 struct Inbox {
-    letters: BTreeMap<u64, Letter>,
+    envelopes: BTreeMap<u64, StoredEnvelope>,
     /// The last number that was handed to the owner.
     read: u64,
     /// Envelopes that were put here, each for its time.
@@ -60,7 +60,7 @@ struct Inbox {
 }
 
 #[derive(Clone)]
-struct Letter {
+struct StoredEnvelope {
     id: u128,
     from: Instance,
     /// Shared, so that it is copied for a reader outside the lock.
@@ -93,22 +93,22 @@ impl State {
         Announce::Announced
     }
 
-    fn send(&mut self, now: Moment, to: &Instance, letter: Letter) -> Posting {
+    fn send(&mut self, now: Moment, to: &Instance, envelope: StoredEnvelope) -> Posting {
         if self.presence(now, to).is_none() {
             return Posting::Gone;
         }
         let Some(inbox) = self.inboxes.get_mut(to) else { return Posting::Gone };
-        let hash = self.hasher.hash_one(letter.id);
-        let seen = inbox.seen.get(now, hash, &letter.id).is_some();
+        let hash = self.hasher.hash_one(envelope.id);
+        let seen = inbox.seen.get(now, hash, &envelope.id).is_some();
         if seen && !planted::on(Flaw::EnvelopePostedTwice) {
             return Posting::Posted;
         }
-        if inbox.letters.len() >= INBOX_CAPACITY {
+        if inbox.envelopes.len() >= INBOX_CAPACITY {
             return Posting::Full;
         }
         self.last += 1;
-        inbox.seen.put(now, hash, letter.id, (), letter.not_after);
-        inbox.letters.insert(self.last, letter);
+        inbox.seen.put(now, hash, envelope.id, (), envelope.not_after);
+        inbox.envelopes.insert(self.last, envelope);
         Posting::Posted
     }
 
@@ -118,7 +118,7 @@ impl State {
         dead: &Instance,
         successor: &Instance,
         until: Moment,
-    ) -> Option<Vec<(u64, Letter)>> {
+    ) -> Option<Vec<(u64, StoredEnvelope)>> {
         let Some(inbox) = self.inboxes.get_mut(dead) else { return Some(Vec::new()) };
         if inbox.successor.as_ref().is_some_and(|(other, held)| other != successor && *held > now) {
             return None;
@@ -135,43 +135,43 @@ impl State {
 impl Inbox {
     /// A batch of those after number `after`, and the last number looked at. What is over is removed
     /// on the way.
-    fn pick(&mut self, now: Moment, after: u64) -> (Vec<(u64, Letter)>, u64) {
+    fn pick(&mut self, now: Moment, after: u64) -> (Vec<(u64, StoredEnvelope)>, u64) {
         let (mut picked, mut over, mut last) = (Vec::new(), Vec::new(), after);
-        for (number, letter) in self.letters.range(after + 1..) {
+        for (number, envelope) in self.envelopes.range(after + 1..) {
             if picked.len() == RECEIVE_BATCH {
                 break;
             }
             last = *number;
-            if letter.not_after > now {
-                picked.push((*number, letter.clone()));
+            if envelope.not_after > now {
+                picked.push((*number, envelope.clone()));
             } else {
                 over.push(*number);
             }
         }
         for number in over {
-            self.letters.remove(&number);
+            self.envelopes.remove(&number);
         }
         (picked, last)
     }
 
     /// What the owner has not been handed yet; `None` if nothing.
-    fn receive(&mut self, now: Moment) -> Option<Vec<(u64, Letter)>> {
+    fn receive(&mut self, now: Moment) -> Option<Vec<(u64, StoredEnvelope)>> {
         let (picked, last) = self.pick(now, self.read);
         self.read = last;
         (!picked.is_empty()).then_some(picked)
     }
 }
 
-fn deliver(now: Moment, letters: Vec<(u64, Letter)>) -> Vec<Delivery> {
+fn deliver(now: Moment, envelopes: Vec<(u64, StoredEnvelope)>) -> Vec<Delivery> {
     let here = Instant::now();
-    let deliver = |(number, letter): (u64, Letter)| Delivery {
+    let deliver = |(number, envelope): (u64, StoredEnvelope)| Delivery {
         entry: EntryId(number.to_string()),
-        id: letter.id,
-        from: letter.from,
-        body: letter.body.to_vec(),
-        live_until: here + now.until(letter.not_after),
+        id: envelope.id,
+        from: envelope.from,
+        body: envelope.body.to_vec(),
+        live_until: here + now.until(envelope.not_after),
     };
-    letters.into_iter().map(deliver).collect()
+    envelopes.into_iter().map(deliver).collect()
 }
 
 #[async_trait]
@@ -182,13 +182,13 @@ impl Inboxes for MemoryStore {
             return Err(Error::Invalid("an envelope's body has at most 256 KiB"));
         }
         let now = self.clock.now();
-        let letter = Letter {
+        let envelope = StoredEnvelope {
             id: envelope.id,
             from: envelope.from.clone(),
             body: Arc::from(envelope.body.as_slice()),
             not_after: now + envelope.live_for,
         };
-        let posting = self.bus.state.lock().send(now, to, letter);
+        let posting = self.bus.state.lock().send(now, to, envelope);
         if posting == Posting::Posted {
             self.bus.news.notify_waiters();
         }
@@ -198,8 +198,8 @@ impl Inboxes for MemoryStore {
     async fn receive(&self, me: &Instance, wait: Duration) -> Result<Vec<Delivery>> {
         let look = || {
             let now = self.clock.now();
-            let letters = self.bus.state.lock().inboxes.get_mut(me)?.receive(now)?;
-            Some(deliver(now, letters))
+            let envelopes = self.bus.state.lock().inboxes.get_mut(me)?.receive(now)?;
+            Some(deliver(now, envelopes))
         };
         Ok(waiting::within(wait, &self.bus.news, look).await.unwrap_or_default())
     }
@@ -214,14 +214,14 @@ impl Inboxes for MemoryStore {
         let mut state = self.bus.state.lock();
         if let Some(inbox) = state.inboxes.get_mut(inbox) {
             for number in entries.iter().filter_map(|entry| entry.0.parse().ok()) {
-                inbox.letters.remove(&number);
+                inbox.envelopes.remove(&number);
             }
         }
         Ok(())
     }
 
     async fn depth(&self, inbox: &Instance) -> Result<usize> {
-        Ok(self.bus.state.lock().inboxes.get(inbox).map_or(0, |inbox| inbox.letters.len()))
+        Ok(self.bus.state.lock().inboxes.get(inbox).map_or(0, |inbox| inbox.envelopes.len()))
     }
 
     async fn orphans(&self) -> Result<Vec<Instance>> {

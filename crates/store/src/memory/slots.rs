@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use lingua_core::limits::{MAX_MODELS_PER_JOB, MAX_SLOTS};
 use lingua_core::node::Health;
 use lingua_core::planted::{self, Flaw};
-use lingua_core::slots::{Commit, Confirmed, Grant, Held, SPENT_RETENTION, Usage};
+use lingua_core::slots::{Commit, Confirmed, Grant, LeaseState, SPENT_RETENTION, Usage};
 use lingua_core::{LeaseToken, Moment, NodeId};
 
 use super::MemoryStore;
@@ -96,7 +96,7 @@ impl SlotLeases for MemoryStore {
             None => Reserve::Refused(Refusal::UnknownNode),
         };
         if let Reserve::Granted { until, .. } = reserve {
-            self.note_lease(wish.node, wish.token, Held::Reserved(until));
+            self.note_lease(wish.node, wish.token, LeaseState::Reserved(until));
         }
         drop(shard);
         self.kept(reserve)
@@ -113,7 +113,7 @@ impl SlotLeases for MemoryStore {
         let commit = known.leases.commit(now, token, lease, max, recovering);
         if let Commit::Committed(until) | Commit::Already(until) | Commit::Regained(until) = commit
         {
-            self.note_lease(node, token, Held::Running(until));
+            self.note_lease(node, token, LeaseState::Running(until));
         }
         drop(shard);
         self.kept(commit)
@@ -131,7 +131,7 @@ impl SlotLeases for MemoryStore {
         let known = shard.nodes.get_mut(hash, node);
         let renewed = known.and_then(|known| known.leases.renew(now, &token, lease));
         if let Some(until) = renewed {
-            self.note_lease(node, token, Held::Running(until));
+            self.note_lease(node, token, LeaseState::Running(until));
         }
         drop(shard);
         self.kept(renewed)
@@ -141,7 +141,7 @@ impl SlotLeases for MemoryStore {
         let now = self.change()?;
         let (hash, mut shard) = self.nodes.shards.of(node);
         let freed = shard.spending(now, hash, node).leases.release(now, token);
-        self.note_lease(node, token, Held::Spent(now));
+        self.note_lease(node, token, LeaseState::Spent(now));
         drop(shard);
         self.kept(freed)
     }
@@ -162,11 +162,11 @@ impl SlotLeases for MemoryStore {
             self.note(|journal| known.note(journal, node));
             for token in report.running.unwrap_or_default() {
                 if !confirmed.unknown.contains(token) {
-                    self.note_lease(node, *token, Held::Running(now + lease));
+                    self.note_lease(node, *token, LeaseState::Running(now + lease));
                 }
             }
             for token in &confirmed.dropped {
-                self.note_lease(node, *token, Held::Spent(now));
+                self.note_lease(node, *token, LeaseState::Spent(now));
             }
         }
         drop(shard);
@@ -182,12 +182,12 @@ impl SlotLeases for MemoryStore {
 
 impl MemoryStore {
     /// The value is a word, a moment and the token.
-    fn note_lease(&self, node: &NodeId, token: LeaseToken, held: Held) {
+    fn note_lease(&self, node: &NodeId, token: LeaseToken, held: LeaseState) {
         self.note(|journal| {
             let (word, at) = match held {
-                Held::Reserved(until) => ("reserved", until),
-                Held::Running(until) => ("running", until),
-                Held::Spent(at) => ("spent", at),
+                LeaseState::Reserved(until) => ("reserved", until),
+                LeaseState::Running(until) => ("running", until),
+                LeaseState::Spent(at) => ("spent", at),
             };
             let nonce = token.spelled_nonce();
             let key = [node.as_str(), nonce.as_str()];
@@ -216,14 +216,14 @@ impl MemoryStore {
     }
 }
 
-fn read_lease(entry: &Entry) -> Option<(Moment, NodeId, LeaseToken, Held)> {
+fn read_lease(entry: &Entry) -> Option<(Moment, NodeId, LeaseToken, LeaseState)> {
     let mut words = std::str::from_utf8(&entry.value).ok()?.split(' ');
     let (word, at, token) = (words.next()?, words.next()?, words.next()?);
     let at = Moment::from_millis(at.parse().ok()?);
     let held = match word {
-        "reserved" => Held::Reserved(at),
-        "running" => Held::Running(at),
-        "spent" => Held::Spent(at),
+        "reserved" => LeaseState::Reserved(at),
+        "running" => LeaseState::Running(at),
+        "spent" => LeaseState::Spent(at),
         _ => return None,
     };
     Some((at, entry.id(0)?, token.parse().ok()?, held))

@@ -140,7 +140,6 @@ impl Bench {
                 profile: Arc::clone(&profile),
                 version: crate::bench::core_version(version),
                 standing: Standing::READY,
-                usage: None,
             };
             fleet.put(id, entry);
         }

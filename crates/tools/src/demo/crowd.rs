@@ -9,7 +9,7 @@ use lingua_lab::crowd::{Conversations, Judgement};
 use lingua_lab::speaker::{Script, Sentences};
 use lingua_lab::{Conversation, CrowdReport, FaultProxy, Meter, SpeakerOptions};
 
-/// Between two pairs of seats that begin.
+/// Between two pairs of voices that begin.
 const BEGIN_AFTER: Duration = Duration::from_millis(150);
 
 /// How long the last endings are awaited: a little more than the scheduler lets a job live.
@@ -58,11 +58,11 @@ impl Crowd {
         }
         // The name of the next speaker in the marks of its speech.
         let next = Arc::new(AtomicU32::new(1));
-        let seats = (0..count).map(|n| {
+        let voices = (0..count).map(|n| {
             let url = format!("ws://{}/ws/session", wires[n as usize % PARTS].addr());
-            conversations(Seat { n, url, scarce }, Arc::clone(&next))
+            conversations(Voice { n, url, scarce }, Arc::clone(&next))
         });
-        let speakers = lingua_lab::Crowd::start(seats, meter, Judgement::FaultsExpected);
+        let speakers = lingua_lab::Crowd::start(voices, meter, Judgement::FaultsExpected);
         Ok(Crowd { speakers, wires })
     }
 
@@ -90,28 +90,28 @@ impl Crowd {
 }
 
 /// A chair that somebody sits on most of the time.
-struct Seat {
+struct Voice {
     n: u32,
     url: String,
     scarce: bool,
 }
 
 /// One conversation after the other, each with pauses of its own.
-fn conversations(seat: Seat, next: Arc<AtomicU32>) -> Conversations {
-    let mut begin_after = BEGIN_AFTER * (seat.n / 2);
+fn conversations(voice: Voice, next: Arc<AtomicU32>) -> Conversations {
+    let mut begin_after = BEGIN_AFTER * (voice.n / 2);
     Box::new(move || {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        let pair = seat.pair();
+        let pair = voice.pair();
         let pause = Duration::from_millis(rand::random_range(500..6_000));
         Some(Conversation {
             begin_after: std::mem::replace(&mut begin_after, pause),
-            speaker: seat.options(pair),
+            speaker: voice.options(pair),
             script: script(number, pair),
         })
     })
 }
 
-impl Seat {
+impl Voice {
     /// The languages of the next conversation.
     fn pair(&self) -> (&'static str, &'static str) {
         match self.n % 10 {
@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn only_a_scarce_demo_asks_for_what_is_scarce() {
         let pairs = |scarce| {
-            let seats = (0..10).map(move |n| Seat { n, url: String::new(), scarce });
-            seats.flat_map(|seat| (0..50).map(move |_| seat.pair()).collect::<Vec<_>>())
+            let voices = (0..10).map(move |n| Voice { n, url: String::new(), scarce });
+            voices.flat_map(|voice| (0..50).map(move |_| voice.pair()).collect::<Vec<_>>())
         };
         assert!(pairs(false).all(|pair| PAIRS.contains(&pair)));
         assert!(pairs(true).any(|pair| pair == SCARCE));

@@ -11,7 +11,6 @@ use crate::chance::Chance;
 use crate::eligibility::Standing;
 use crate::ids::NodeId;
 use crate::node::{Declaration, NmtPairs};
-use crate::slots::Usage;
 
 /// What classes and pools must be, whatever happened before.
 pub(crate) fn assert_sound(fleet: &Fleet) {
@@ -153,8 +152,12 @@ fn play(steps: Vec<Step>) {
     for step in steps {
         match step {
             Step::Put(n, which, used) => {
-                let usage = used.map(|running| Usage { reserved: 0, running });
-                fleet.put(name(n), NodeEntry { usage, ..abilities(which) });
+                let entry = abilities(which);
+                let max = entry.profile.max_slots;
+                fleet.put(name(n), entry);
+                if let Some(used) = used {
+                    fleet.set_usage(&name(n), used, max);
+                }
             }
             Step::Stand(n, fresh) => {
                 fleet.set_standing(&name(n), Standing { fresh, ..Standing::READY });

@@ -63,7 +63,6 @@ enum Question {
     Assignment(u32),
     Send(u32),
     Commit(u32),
-    Cancel(u32),
     Finish,
     Queue,
     Budget,
@@ -245,9 +244,6 @@ impl Harness {
             }
             Question::Send(attempt) => send_answer(attempt, how),
             Question::Commit(attempt) => Event::Committed { attempt, answer: commit_answer(how) },
-            Question::Cancel(attempt) => {
-                Event::CancelPosted { attempt, obeys: how.is_multiple_of(2) }
-            }
             Question::Finish if how.is_multiple_of(5) => Event::Finished(FinishAnswer::Refused),
             Question::Finish => Event::Finished(FinishAnswer::Accepted),
             Question::Queue if how.is_multiple_of(5) => Event::Queued(QueueAnswer::Full),
@@ -264,12 +260,10 @@ impl Harness {
             Question::Watch => Event::Watched(how.is_multiple_of(2)),
         };
         // The node may speak once the assignment is on its connection, and not before.
-        if let Event::Sent { attempt, .. } = &event {
-            let stopped =
-                self.open.contains(&Question::Cancel(*attempt)) || !self.granted.contains(attempt);
-            if !stopped {
-                self.current.insert(*attempt);
-            }
+        if let Event::Sent { attempt, .. } = &event
+            && self.granted.contains(attempt)
+        {
+            self.current.insert(*attempt);
         }
         self.tell(event);
     }
@@ -369,10 +363,8 @@ impl Harness {
                 self.open.push(Question::Send(attempt));
             }
             Effect::Commit { attempt } => self.open.push(Question::Commit(attempt)),
-            Effect::Release { attempt, .. } | Effect::Abandon { attempt } => self.resolve(attempt),
-            Effect::CancelOnNode { attempt, .. } => {
-                self.current.remove(&attempt);
-                self.open.push(Question::Cancel(attempt));
+            Effect::Release { attempt, .. } | Effect::Abandon { attempt, .. } => {
+                self.resolve(attempt);
             }
             Effect::FinishByAnswer { attempt, .. } => {
                 self.resolve(attempt);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lingua_core::LeaseToken;
-use lingua_core::link::event::{ToNode, TokenClaim, Word, WordKind};
+use lingua_core::link::event::{JobMessage, MessageKind, ToNode, TokenClaim};
 use lingua_core::link::{Effect, Event, NewAttempt};
 
 use super::checker::*;
@@ -11,9 +11,9 @@ use super::driver::{Driver, job};
 use super::{Fence, Op};
 
 impl Driver {
-    pub fn word(&mut self, which: u8, fence: Fence, kind: WordKind) {
+    pub fn message(&mut self, which: u8, fence: Fence, kind: MessageKind) {
         let Some(token) = self.pick(which) else { return };
-        let mut word = Word {
+        let mut message = JobMessage {
             job: token.job,
             attempt: Some(token.attempt),
             token: TokenClaim::Nonce(token.nonce),
@@ -27,21 +27,21 @@ impl Driver {
                     if kind.frees_slot() {
                         self.runs.retain(|runs| *runs != token);
                     }
-                    let acks = matches!(kind, WordKind::Ack | WordKind::Started);
+                    let acks = matches!(kind, MessageKind::Ack | MessageKind::Started);
                     if acks && self.node.listener(&token.job, token.attempt).is_some() {
                         let lease = self.node.running_lease();
                         self.ledger.commit(self.now, token, lease, self.max, false);
                         self.feed(Event::Extended { token, lease });
                     }
                 }
-                return self.feed(Event::Word { epoch, word });
+                return self.feed(Event::Message { epoch, message });
             }
             Fence::OlderConnection => epoch -= 1,
-            Fence::OtherAttempt => word.attempt = Some(token.attempt + 1),
-            Fence::OtherToken => word.token = TokenClaim::Nonce(u128::MAX),
-            Fence::UnknownJob => word.job = job(2_000_000 + u32::from(which)),
+            Fence::OtherAttempt => message.attempt = Some(token.attempt + 1),
+            Fence::OtherToken => message.token = TokenClaim::Nonce(u128::MAX),
+            Fence::UnknownJob => message.job = job(2_000_000 + u32::from(which)),
         }
-        self.feed_without_effect(Event::Word { epoch, word });
+        self.feed_without_effect(Event::Message { epoch, message });
     }
 
     pub fn assign(&mut self, granted: bool) {
@@ -74,12 +74,12 @@ impl Driver {
         self.feed(Event::Tick);
         if let Some(token) = self.pick(which).filter(|_| self.node.is_connected()) {
             let attempt = self.attempt(token, None);
-            self.feed_without_effect(Event::AssignWanted { attempt, message: token });
+            self.feed_without_effect(Event::AssignWanted { attempt, assignment: token });
         }
     }
 
     fn feed_assign(&mut self, attempt: NewAttempt<u128>, token: LeaseToken) {
-        let event = Event::AssignWanted { attempt, message: token };
+        let event = Event::AssignWanted { attempt, assignment: token };
         let effects = self.node.on_event(self.now, event);
         if effects.iter().any(|effect| matches!(effect, Effect::NotAssigned(_))) {
             self.checker.accounts.remove(&token.nonce);
@@ -124,7 +124,7 @@ impl Driver {
         match op {
             Op::GiveUp { blame, .. } => {
                 if blame {
-                    self.feed(Event::Blamed { job, attempt, failed: None });
+                    self.feed(Event::AttemptFailed { job, attempt, failed: None });
                 }
                 self.leave(token);
                 let slot = self.slot();

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use lingua_core::link::event::{Call, News, ToNode, Word};
+use lingua_core::link::event::{Call, JobMessage, News, ToNode};
 use lingua_core::link::{Effect, Kinds, Machine};
 use lingua_core::node::Order;
 use lingua_core::{LeaseToken, Moment};
@@ -13,7 +13,7 @@ pub struct Plain;
 
 impl Kinds for Plain {
     type Listener = u128;
-    type Message = LeaseToken;
+    type Assignment = LeaseToken;
     type Payload = u128;
     type Slot = u32;
 }
@@ -99,7 +99,7 @@ impl Checker {
                     assert!(!is_tick || at > now, "what is due at a tick is done by it");
                     self.timer = Some(at);
                 }
-                Effect::Orphaned(Word { kind, attempt, .. }) => {
+                Effect::Orphaned(JobMessage { kind, attempt, .. }) => {
                     assert!(kind.is_result() && attempt.is_some());
                     self.orphaned += 1;
                 }
@@ -127,7 +127,7 @@ impl Checker {
                 | Effect::Idle
                 | Effect::Overdue
                 | Effect::BreakerOpened
-                | Effect::WordRefused { .. } => {}
+                | Effect::ProbeRefused { .. } => {}
                 Effect::PutAside => {
                     assert!(node.aside().is_some() && !self.aside, "once, and when it is");
                     self.aside = true;
@@ -178,7 +178,7 @@ impl Checker {
         assert_eq!(account.token.attempt, attempt);
         assert_ne!(account.stand, Stand::Left, "nobody waits for it");
         match news {
-            News::Said(kind, payload) => {
+            News::Message(kind, payload) => {
                 assert_eq!(*payload, nonce, "the word is about this attempt");
                 if kind.frees_slot() {
                     account.stand = Stand::Answered;

@@ -362,7 +362,7 @@ impl Driver {
                     (false, epoch) => self.feed(Event::Heartbeat { epoch, beat }),
                 }
             }
-            Op::Word { which, fence, kind } => self.word(which, fence, kind),
+            Op::JobMessage { which, fence, kind } => self.message(which, fence, kind),
             Op::Assign { granted } => self.assign(granted),
             Op::AssignAgain { which } => self.assign_again(which),
             Op::Adopt { known } => self.adopt(known),
@@ -379,7 +379,7 @@ impl Driver {
             }
             Op::Gap { ms } => self.gap(ms),
             Op::Faulted => self.fault(),
-            Op::Vouched => self.feed(Event::Vouched),
+            Op::ProbeRequested => self.feed(Event::ProbeRequested),
             Op::Disconnect { stale: true } if self.node.epoch() > 0 => {
                 let epoch = self.node.epoch() - 1;
                 self.feed_without_effect(Event::Disconnected { epoch });

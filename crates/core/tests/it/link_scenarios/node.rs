@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lingua_core::budget::Timing;
 use lingua_core::link::event::{
-    Answer, Call, Heartbeat, News, Registered, ToNode, TokenClaim, Word, WordKind,
+    Answer, Call, Heartbeat, JobMessage, MessageKind, News, Registered, ToNode, TokenClaim,
 };
 use lingua_core::link::{
     Arrival, BreakerPolicy, Effect, Event, Kinds, Machine, NewAttempt, Policy, SlowStart, Supports,
@@ -19,7 +19,7 @@ pub(super) struct Plain;
 
 impl Kinds for Plain {
     type Listener = &'static str;
-    type Message = &'static str;
+    type Assignment = &'static str;
     type Payload = &'static str;
     type Slot = &'static str;
 }
@@ -118,13 +118,13 @@ impl Node {
             lease: Duration::from_secs(3),
             wanted_until: None,
         };
-        self.feed(Event::AssignWanted { attempt, message: "work" })
+        self.feed(Event::AssignWanted { attempt, assignment: "work" })
     }
 
-    pub(super) fn says(&mut self, n: u32, kind: WordKind) -> Vec<String> {
+    pub(super) fn says(&mut self, n: u32, kind: MessageKind) -> Vec<String> {
         let (job, attempt, token) = (token(n).job, Some(1), TokenClaim::Absent);
-        let word = Word { job, attempt, token, kind, payload: "said" };
-        self.feed(Event::Word { epoch: self.epoch, word })
+        let message = JobMessage { job, attempt, token, kind, payload: "said" };
+        self.feed(Event::Message { epoch: self.epoch, message })
     }
 
     /// The node reports what it runs, and the store answers so.
@@ -153,12 +153,12 @@ pub(super) fn worded(effect: Effect<Plain>) -> Option<String> {
         Effect::Send(ToNode::Control { command, reason }) => format!("{command}: {reason}"),
         Effect::PutAside => "put aside".into(),
         Effect::BackInService => "back in service".into(),
-        Effect::WordRefused { retry_after } => format!("again in {} s", retry_after.as_secs()),
+        Effect::ProbeRefused { retry_after } => format!("again in {} s", retry_after.as_secs()),
         Effect::Send(ToNode::Cancel { reason, frees, .. }) => {
             format!("cancel {reason}{}", if frees.is_some() { ", then release" } else { "" })
         }
         Effect::Tell { news, .. } => match news {
-            News::Said(kind, _) => format!("tell {}", kind.as_str()),
+            News::Message(kind, _) => format!("tell {}", kind.as_str()),
             News::NotSent => "tell not sent".into(),
             News::NodeGone => "tell gone".into(),
             News::NodeBack => "tell back".into(),

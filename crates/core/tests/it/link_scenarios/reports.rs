@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lingua_core::LeaseToken;
-use lingua_core::link::event::{Answer, Call, Heartbeat, WordKind};
+use lingua_core::link::event::{Answer, Call, Heartbeat, MessageKind};
 use lingua_core::link::{Audience, Effect, Event};
 use lingua_core::node::Health;
 use lingua_core::slots::Confirmed;
@@ -29,7 +29,7 @@ pub fn a_report_that_is_older_than_an_attempt_does_not_take_its_slot() {
     // Sent and acked while the store is told of the heartbeat.
     node.now = node.now + Duration::from_millis(50);
     node.assign(1);
-    node.says(1, WordKind::Ack);
+    node.says(1, MessageKind::Ack);
     let answer = Answer::Kept { confirmed: true };
     let told = node.machine.on_event(node.now, Event::Answered { epoch: node.epoch, answer });
     assert_eq!(confirmed_for(told), Some(vec![token(1)]));

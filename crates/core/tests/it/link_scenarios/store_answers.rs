@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lingua_core::link::event::{Answer, Call, Heartbeat, WordKind};
+use lingua_core::link::event::{Answer, Call, Heartbeat, MessageKind};
 use lingua_core::link::{Effect, Event, Supports, TELL_AGAIN};
 use lingua_core::slots::Confirmed;
 
@@ -53,7 +53,7 @@ fn what_the_store_did_not_take_is_told_again_and_nothing_else() {
     node.answer(Answer::Stored);
     node.answer(Answer::Confirmed(Confirmed::default()));
     node.assign(1);
-    node.says(1, WordKind::Ack);
+    node.says(1, MessageKind::Ack);
     node.now = node.now + Duration::from_secs(5);
     let beat = Heartbeat { running: Some(vec![(token(1).job, 1)]), ..Heartbeat::default() };
     let event = Event::Heartbeat { epoch: node.epoch, beat };

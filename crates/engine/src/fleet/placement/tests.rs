@@ -23,7 +23,6 @@ fn view(slots: u32) -> Arc<FleetView> {
         profile: Arc::new(NodeProfile::from_declaration(declaration).unwrap()),
         version: ProfileVersion::new(1),
         standing: Standing::READY,
-        usage: None,
     };
     view.put(&node(), entry, slots);
     view
@@ -95,7 +94,7 @@ async fn a_placement_outlives_its_node_and_counts_again_when_it_is_back() {
         let fleet = view.lock();
         let node = fleet.get(&node()).unwrap();
         let (profile, version) = (Arc::clone(node.profile()), *node.version());
-        NodeEntry { profile, version, standing: Standing::READY, usage: None }
+        NodeEntry { profile, version, standing: Standing::READY }
     };
     view.remove(&node());
     assert_eq!(view.used(&node()), 0);
@@ -178,7 +177,7 @@ async fn figures_of_others_are_forgotten_so_many_at_a_time() {
         let fleet = view.lock();
         let node = fleet.get(&node()).unwrap();
         let (profile, version) = (Arc::clone(node.profile()), *node.version());
-        NodeEntry { profile, version, standing: Standing::READY, usage: None }
+        NodeEntry { profile, version, standing: Standing::READY }
     };
     view.remove(&node());
     let nodes = FORGOTTEN_AT_ONCE * 3;

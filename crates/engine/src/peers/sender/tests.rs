@@ -116,14 +116,14 @@ fn result() -> PeerMessage {
 }
 
 impl World {
-    fn send(&self, word: PeerMessage) {
-        self.outbox.send(&instance("b"), word).unwrap();
+    fn send(&self, message: PeerMessage) {
+        self.outbox.send(&instance("b"), message).unwrap();
     }
 
     /// A message that came back.
     fn returned(&mut self) -> Option<Box<PeerMessage>> {
         match self.returned.try_recv() {
-            Ok(Undelivered::Word(_, word)) => Some(word),
+            Ok(Undelivered::Message(_, message)) => Some(message),
             _ => None,
         }
     }
@@ -131,15 +131,15 @@ impl World {
     /// The messages that `b` got within this time.
     async fn received(&self, within: Duration) -> Vec<PeerMessage> {
         let until = Instant::now() + within;
-        let mut words = Vec::new();
+        let mut messages = Vec::new();
         while let Some(left) = until.checked_duration_since(Instant::now())
             && !left.is_zero()
         {
             for delivery in self.store.bus.receive(&instance("b"), left).await.unwrap() {
-                words.extend(Batch::read(&delivery.body).unwrap().0);
+                messages.extend(Batch::read(&delivery.body).unwrap().0);
             }
         }
-        words
+        messages
     }
 }
 
@@ -171,10 +171,11 @@ async fn messages_arrive_in_their_order_after_an_outage() {
             sleep(Duration::from_millis(150)).await;
         }
     }
-    let names = world.received(Duration::from_secs(4)).await.into_iter().map(|word| match word {
-        PeerMessage::SlotFreed { node } => node.to_string(),
-        _ => panic!("only these were sent"),
-    });
+    let names =
+        world.received(Duration::from_secs(4)).await.into_iter().map(|message| match message {
+            PeerMessage::SlotFreed { node } => node.to_string(),
+            _ => panic!("only these were sent"),
+        });
     assert_eq!(names.collect::<Vec<_>>(), (0..200).map(|n| format!("n{n}")).collect::<Vec<_>>());
 }
 

@@ -228,7 +228,10 @@ pub async fn code(job: &Job) -> String {
 pub fn attempts(job: &Job) -> Vec<(String, String)> {
     let view = job.view();
     let of = |attempt: &lingua_engine::job_log::AttemptSummary| {
-        (attempt.node.to_string(), attempt.outcome.as_deref().unwrap_or_default().to_owned())
+        (
+            attempt.node.to_string(),
+            attempt.outcome.as_ref().map_or("", |outcome| outcome.as_str()).to_owned(),
+        )
     };
     view.attempts.iter().map(of).collect()
 }

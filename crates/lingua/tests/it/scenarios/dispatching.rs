@@ -202,13 +202,13 @@ pub async fn a_late_word_is_answered_by_what_the_store_remembers(on: On) {
     done(&job).await;
     let masked = assign["job_id"].as_str().unwrap().parse().unwrap();
     let jobs = &app.engine.jobs;
-    jobs.past_word(masked, &super::id("a"), 1).await.unwrap();
-    let stale = jobs.past_word(masked, &super::id("a"), 2).await.unwrap_err();
+    jobs.past_message(masked, &super::id("a"), 1).await.unwrap();
+    let stale = jobs.past_message(masked, &super::id("a"), 2).await.unwrap_err();
     assert_eq!(stale.code_text(), "STALE_ATTEMPT");
-    let stale = jobs.past_word(masked, &super::id("b"), 1).await.unwrap_err();
+    let stale = jobs.past_message(masked, &super::id("b"), 1).await.unwrap_err();
     assert_eq!(stale.code_text(), "STALE_ATTEMPT");
     let nobody = self::job().spec(&app).id;
-    let unknown = jobs.past_word(nobody, &super::id("a"), 1).await.unwrap_err();
+    let unknown = jobs.past_message(nobody, &super::id("a"), 1).await.unwrap_err();
     assert_eq!(unknown.code_text(), "NOT_FOUND");
     app.finish().await;
 }

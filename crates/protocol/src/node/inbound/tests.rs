@@ -9,7 +9,7 @@ fn told(message: &Value) -> Result<FromNode, Refusal> {
     decode(&text, || Bytes::from(text.clone()))
 }
 
-fn word(message: &Value) -> JobWord {
+fn word(message: &Value) -> JobMessage {
     match told(message) {
         Ok(FromNode::Job(word)) => word,
         Ok(_) => panic!("not about a job: {message}"),
@@ -194,7 +194,8 @@ fn a_result_with_empty_texts_is_silence_and_one_without_any_is_not() {
         let mut message = json!({ "type": "job_result", "job_id": JOB, "success": true });
         message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         match told(&message) {
-            Ok(FromNode::Job(JobWord { report: JobReport::Result(result), .. })) => match result {
+            Ok(FromNode::Job(JobMessage { report: JobReport::Result(result), .. })) => match result
+            {
                 NodeResult::Empty { reason, .. } => Some(reason),
                 _ => None,
             },

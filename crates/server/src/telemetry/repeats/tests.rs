@@ -77,8 +77,12 @@ fn one_place_holds_back_no_other_and_errors_are_held_back_too() {
         tracing::error!("two");
         assert_eq!((seen.count("one"), seen.count("two")), (10, 1));
         let due = repeats.due(true);
-        let held =
-            Held { level: Level::ERROR, target: module_path!(), message: "one".into(), count: 90 };
+        let held = Suppressed {
+            level: Level::ERROR,
+            target: module_path!(),
+            message: "one".into(),
+            count: 90,
+        };
         assert_eq!(due, [held]);
         assert!(repeats.due(true).is_empty(), "told once");
     });
@@ -92,7 +96,7 @@ fn whoever_asks_for_details_gets_them_all() {
             tracing::trace!("a smaller step");
         }
         assert_eq!((seen.count("a step"), seen.count("a smaller step")), (100, 100));
-        assert!(repeats.due(true).is_empty() && repeats.places.lock().is_empty());
+        assert!(repeats.due(true).is_empty() && repeats.call_sites.lock().is_empty());
     });
 }
 
@@ -103,6 +107,6 @@ fn a_flood_leaves_one_entry_behind() {
             tracing::info!(n, "flood");
             clock.advance(Duration::from_millis(7));
         }
-        assert_eq!(repeats.places.lock().len(), 1);
+        assert_eq!(repeats.call_sites.lock().len(), 1);
     });
 }

@@ -270,7 +270,7 @@ impl AttemptBody {
             sent_ms: attempt.sent_ms,
             acked_ms: attempt.acked_ms,
             ended_ms: attempt.ended_ms,
-            outcome: attempt.outcome.as_deref().map(str::to_owned),
+            outcome: attempt.outcome.as_ref().map(|outcome| outcome.as_str().to_owned()),
         }
     }
 }

@@ -192,7 +192,7 @@ impl JobDetail {
             sent_ms: Some(one.sent_ms),
             acked_ms: one.acked_ms,
             ended_ms: one.ended_ms,
-            outcome: one.outcome.as_deref().map(str::to_owned),
+            outcome: one.outcome.as_ref().map(|outcome| outcome.as_str().to_owned()),
         };
         JobDetail {
             job_id: job.id.to_string(),

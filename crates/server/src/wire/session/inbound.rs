@@ -26,14 +26,14 @@ use lingua_protocol::raw::RawMessage;
 use super::framing::duration_of;
 use super::init;
 use super::options::Wishes;
-use super::{Bound, Said, parent};
+use super::{Bound, ClientMessage, parent};
 use crate::identity::MAX_TOKEN_CHARS;
 
 /// Characters of a message's type that are quoted.
 const MAX_KIND_CHARS: usize = 64;
 
 /// Reads a text frame.
-pub(crate) fn decode_text(message: &str, bound: &Bound<'_>) -> Result<Said, Refusal> {
+pub(crate) fn decode_text(message: &str, bound: &Bound<'_>) -> Result<ClientMessage, Refusal> {
     is_object(message)?;
     let chunk: AudioChunk<'_> = match serde_json::from_str(message) {
         Ok(chunk) => chunk,
@@ -53,12 +53,12 @@ pub(crate) fn decode_text(message: &str, bound: &Bound<'_>) -> Result<Said, Refu
         Some(Text(payload)) => decode_base64("payload", payload, bound.max_audio_bytes)?,
         None => Bytes::new(),
     };
-    Ok(Said::Audio { seq, is_final, audio })
+    Ok(ClientMessage::Audio { seq, is_final, audio })
 }
 
 /// Reads a binary frame: `0x01, u8 L, u32 seq, u32 timestamp, u8 is_final, u8 0, session_id, audio`
 /// or `0x02, u8 L, u32 seq, u32 timestamp, session_id`. The audio is a part of the frame.
-pub(crate) fn decode_binary(frame: Bytes, bound: &Bound<'_>) -> Result<Said, Refusal> {
+pub(crate) fn decode_binary(frame: Bytes, bound: &Bound<'_>) -> Result<ClientMessage, Refusal> {
     let head = match frame.first() {
         Some(&AUDIO_FRAME) => 12,
         Some(&FINAL_FRAME) => 10,
@@ -87,12 +87,12 @@ pub(crate) fn decode_binary(frame: Bytes, bound: &Bound<'_>) -> Result<Said, Ref
         if !audio.is_empty() {
             return Err(invalid("binary frame: nothing follows the session_id of a 0x02 frame"));
         }
-        return Ok(Said::Audio { seq, is_final: true, audio });
+        return Ok(ClientMessage::Audio { seq, is_final: true, audio });
     }
     if audio.len() > bound.max_audio_bytes {
         return Err(too_large(bound.max_audio_bytes));
     }
-    Ok(Said::Audio { seq, is_final: frame[10] != 0, audio })
+    Ok(ClientMessage::Audio { seq, is_final: frame[10] != 0, audio })
 }
 
 /// The answer to a second `session_init`.
@@ -159,31 +159,31 @@ fn aside_kind(kind: &str) -> Option<Aside> {
 
 impl Bound<'_> {
     /// Everything but a piece of speech.
-    fn other(&self, kind: &str, message: &str) -> Result<Said, Refusal> {
+    fn other(&self, kind: &str, message: &str) -> Result<ClientMessage, Refusal> {
         if let Some(aside) = aside_kind(kind) {
-            return Ok(Said::Aside(aside));
+            return Ok(ClientMessage::Aside(aside));
         }
         if let Some(refusal) = stranger(kind) {
             return Err(refusal);
         }
         let word = match kind {
-            "session_init" => return Ok(Said::SecondInit),
+            "session_init" => return Ok(ClientMessage::SecondInit),
             "utterance" => return self.utterance(message),
             "text_utterance" => return self.text_utterance(message),
             "client_heartbeat" => {
                 let beat: Heartbeat<'_> = json::read(message).map_err(invalid)?;
                 self.check_session(beat.session_id.as_ref())?;
-                return Ok(Said::Heartbeat { timestamp: beat.timestamp });
+                return Ok(ClientMessage::Heartbeat { timestamp: beat.timestamp });
             }
             "auth" => {
                 let auth: Auth = json::read(message).map_err(invalid)?;
                 let token = text("token", Some(auth.token), MAX_TOKEN_CHARS)?;
-                return Ok(Said::Auth { token: token.unwrap_or_default() });
+                return Ok(ClientMessage::Auth { token: token.unwrap_or_default() });
             }
             "cancel" => {
                 let cancel: Cancel<'_> = json::read(message).map_err(invalid)?;
                 self.check_session(cancel.session_id.as_ref())?;
-                return Ok(Said::Other(FromClient::Cancel {
+                return Ok(ClientMessage::Other(FromClient::Cancel {
                     utterance_index: cancel.utterance_index,
                 }));
             }
@@ -198,10 +198,10 @@ impl Bound<'_> {
             _ => FromClient::Close,
         };
         self.check_address(message)?;
-        Ok(Said::Other(word))
+        Ok(ClientMessage::Other(word))
     }
 
-    fn utterance(&self, message: &str) -> Result<Said, Refusal> {
+    fn utterance(&self, message: &str) -> Result<ClientMessage, Refusal> {
         let raw = RawMessage::read(message).map_err(invalid)?;
         let said: Utterance<'_> = raw.view().map_err(invalid)?;
         let wishes = Wishes::of_utterance(&raw)?;
@@ -216,7 +216,7 @@ impl Bound<'_> {
         if audio.is_empty() {
             return Err(wrong("audio", "is empty"));
         }
-        Ok(Said::Whole(Box::new(WholeUtterance {
+        Ok(ClientMessage::Whole(Box::new(WholeUtterance {
             client_index: Some(client_index),
             options: Arc::new(SpeechOptions { audio_format, sample_rate, ..options }),
             duration: duration_of(audio_format, sample_rate, &audio)?,
@@ -227,7 +227,7 @@ impl Bound<'_> {
         })))
     }
 
-    fn text_utterance(&self, message: &str) -> Result<Said, Refusal> {
+    fn text_utterance(&self, message: &str) -> Result<ClientMessage, Refusal> {
         let raw = RawMessage::read(message).map_err(invalid)?;
         let said: TextUtterance<'_> = raw.view().map_err(invalid)?;
         let wishes = Wishes::of_utterance(&raw)?;
@@ -236,7 +236,7 @@ impl Bound<'_> {
         let client_index = index.transpose()?;
         let trace_id = init::said(text("trace_id", said.trace_id, MAX_WORD_CHARS)?);
         let options = wishes.within(self.options, true)?;
-        Ok(Said::Whole(Box::new(WholeUtterance {
+        Ok(ClientMessage::Whole(Box::new(WholeUtterance {
             client_index,
             options: Arc::new(options),
             duration: Duration::ZERO,

@@ -50,7 +50,7 @@ pub(crate) fn decode_init(message: &str, address: IpAddr) -> Result<Init, Refusa
     let token = said(text("resume_token", fields.resume_token, MAX_TOKEN_CHARS)?);
     let accept: Option<Vec<&str>> =
         fields.accept.as_ref().map(|words| words.iter().map(|Text(word)| &**word).collect());
-    let wanted = options::Said {
+    let wanted = options::WantedOptions {
         speech: fields.speech,
         accept: accept.as_deref(),
         profile: profile("profile", fields.profile.as_deref())?,

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use super::{Codec, SAMPLE_RATE};
 
 /// What `session_init` says beside the languages.
-pub(super) struct Said<'a> {
+pub(super) struct WantedOptions<'a> {
     /// Whether the translation is to be spoken.
     pub(super) speech: Option<bool>,
     /// What the person takes.
@@ -48,8 +48,12 @@ impl Wishes {
 
     /// The options of a new session, with what it said about speech; a client that lists nothing expects
     /// partials unless it says otherwise.
-    pub(super) fn opening(self, codec: Codec, said: &Said<'_>) -> Result<SpeechOptions, Refusal> {
-        let Said { speech: wanted, accept, profile, existing } = *said;
+    pub(super) fn opening(
+        self,
+        codec: Codec,
+        said: &WantedOptions<'_>,
+    ) -> Result<SpeechOptions, Refusal> {
+        let WantedOptions { speech: wanted, accept, profile, existing } = *said;
         let mut job = self.job;
         let (speech, fallbacks) = accepted(accept, "accept", wanted, "speech")?;
         let routes = directions(&mut job, self.targets)?;

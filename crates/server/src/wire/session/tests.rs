@@ -28,12 +28,12 @@ fn bound(options: &SpeechOptions) -> Bound<'_> {
     Bound { session_id: SESSION, options, max_audio_bytes: 1_000 }
 }
 
-fn said_in(options: &SpeechOptions, message: &Value) -> Said {
+fn said_in(options: &SpeechOptions, message: &Value) -> ClientMessage {
     let said = decode_text(&message.to_string(), &bound(options));
     said.unwrap_or_else(|refusal| panic!("{message}: {refusal:?}"))
 }
 
-fn said(message: &Value) -> Said {
+fn said(message: &Value) -> ClientMessage {
     said_in(&options(json!({})), message)
 }
 
@@ -42,7 +42,7 @@ fn whole(options: &SpeechOptions, more: Value) -> WholeUtterance {
         "src_lang": "zh", "tgt_lang": "en", "audio": STANDARD.encode([2, 0, 0x08, 1]) });
     message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     match said_in(options, &message) {
-        Said::Whole(whole) => *whole,
+        ClientMessage::Whole(whole) => *whole,
         _ => panic!("not an utterance: {message}"),
     }
 }
@@ -52,7 +52,9 @@ fn a_text_takes_no_recognition_and_is_whole() {
     let options = options(json!({ "speech": false }));
     let message = json!({ "type": "text_utterance", "src_lang": "zh", "tgt_lang": "en",
         "text": "早上好" });
-    let Said::Whole(whole) = said_in(&options, &message) else { panic!("not an utterance") };
+    let ClientMessage::Whole(whole) = said_in(&options, &message) else {
+        panic!("not an utterance")
+    };
     assert_eq!((whole.client_index, whole.manual_cut), (None, true));
     assert_eq!(whole.audio, "早上好");
     assert!(whole.options.typed && !options.typed && whole.duration.is_zero());
@@ -66,7 +68,7 @@ fn a_text_takes_no_recognition_and_is_whole() {
 fn languages(options: &SpeechOptions, mut message: Value) -> Arc<SpeechOptions> {
     message["type"] = "set_languages".into();
     match said_in(options, &message) {
-        Said::Other(FromClient::SetLanguages(options)) => options,
+        ClientMessage::Other(FromClient::SetLanguages(options)) => options,
         _ => panic!("no languages: {message}"),
     }
 }
@@ -80,7 +82,7 @@ fn rooms_and_calls_are_beside_the_session_and_no_mistake() {
         ("webrtc_ice", Aside::Signalling),
     ] {
         let message = json!({ "type": kind, "session_id": "another", "seq": "x" });
-        assert!(matches!(said(&message), Said::Aside(aside) if aside == wanted), "{kind}");
+        assert!(matches!(said(&message), ClientMessage::Aside(aside) if aside == wanted), "{kind}");
         assert_eq!(aside(&message.to_string()), Some(wanted));
     }
     for other in [r#"{"type":"finalize"}"#, r#"["room_join"]"#, "room_join", ""] {
@@ -88,9 +90,9 @@ fn rooms_and_calls_are_beside_the_session_and_no_mistake() {
     }
 }
 
-fn audio(said: Said) -> (u32, bool, Bytes) {
+fn audio(said: ClientMessage) -> (u32, bool, Bytes) {
     match said {
-        Said::Audio { seq, is_final, audio } => (seq, is_final, audio),
+        ClientMessage::Audio { seq, is_final, audio } => (seq, is_final, audio),
         _ => panic!("not audio"),
     }
 }
@@ -168,15 +170,17 @@ fn words_for_the_session_are_read_with_and_without_its_name() {
                 "timestamp": 5, "trace_id": "t", "group_id": "g", "ts_start_ms": 1.25,
                 "seq": "not ours here", "reason": {} });
             let found = match said(&message) {
-                Said::Other(FromClient::Finalize) => "finalize".to_owned(),
-                Said::Other(FromClient::TtsStarted) => "started".to_owned(),
-                Said::Other(FromClient::TtsPlayEnded) => "ended".to_owned(),
-                Said::Other(FromClient::Close) => "close".to_owned(),
-                Said::Other(FromClient::Cancel { utterance_index }) => {
+                ClientMessage::Other(FromClient::Finalize) => "finalize".to_owned(),
+                ClientMessage::Other(FromClient::TtsStarted) => "started".to_owned(),
+                ClientMessage::Other(FromClient::TtsPlayEnded) => "ended".to_owned(),
+                ClientMessage::Other(FromClient::Close) => "close".to_owned(),
+                ClientMessage::Other(FromClient::Cancel { utterance_index }) => {
                     format!("cancel {utterance_index}")
                 }
-                Said::Heartbeat { timestamp } => format!("heartbeat {}", timestamp.unwrap()),
-                Said::SecondInit => "init".to_owned(),
+                ClientMessage::Heartbeat { timestamp } => {
+                    format!("heartbeat {}", timestamp.unwrap())
+                }
+                ClientMessage::SecondInit => "init".to_owned(),
                 _ => panic!("{message}"),
             };
             assert_eq!(found, wanted);
@@ -184,7 +188,7 @@ fn words_for_the_session_are_read_with_and_without_its_name() {
     }
     assert!(matches!(
         said(&json!({ "type": "client_heartbeat" })),
-        Said::Heartbeat { timestamp: None }
+        ClientMessage::Heartbeat { timestamp: None }
     ));
     assert_eq!(second_init().code, Code::InvalidMessage);
 }

@@ -115,7 +115,11 @@ impl Talk {
     }
 }
 
-async fn say(speaker: &mut Speaker, sentence: &Sentence, screen: &Screen) -> anyhow::Result<Told> {
+async fn say(
+    speaker: &mut Speaker,
+    sentence: &Sentence,
+    screen: &Screen,
+) -> anyhow::Result<Answered> {
     let pieces = Codec::Pcm16.pieces(&sentence.audio, PIECE_MS);
     let all = pieces.len() as u64 * PIECE_MS;
     let (mut due, mut said_ms) = (Instant::now(), 0);
@@ -137,7 +141,7 @@ async fn say(speaker: &mut Speaker, sentence: &Sentence, screen: &Screen) -> any
             }
             "translation_result" => {
                 let took = heard.at.saturating_duration_since(said_at);
-                return Ok(Told { result: heard.message, took });
+                return Ok(Answered { result: heard.message, took });
             }
             "missing_result" => bail!("no translation came back: {}", heard["reason"]),
             "error" => bail!("the scheduler refuses: {}: {}", heard["code"], heard["message"]),
@@ -147,13 +151,13 @@ async fn say(speaker: &mut Speaker, sentence: &Sentence, screen: &Screen) -> any
 }
 
 /// What came of a sentence.
-struct Told {
+struct Answered {
     result: Value,
     /// From the end of speech.
     took: Duration,
 }
 
-impl Told {
+impl Answered {
     /// Writes the spoken translation to this WAV file. `None` if there is none, or none that is pcm16.
     fn save(&self, file: &Path) -> anyhow::Result<Option<PathBuf>> {
         let text = |name: &str| self.result[name].as_str().unwrap_or_default();
@@ -219,7 +223,7 @@ mod tests {
         let result = json!({"text_asr": "hello", "text_translated": "hola", "tts_format": "pcm16",
             "tts_audio": "A".repeat(64_000 * 4 / 3),
             "service_timings": {"asr_ms": 120.4, "nmt_ms": 2, "total_ms": 130}});
-        let told = Told { result, took: Duration::from_millis(150) };
+        let told = Answered { result, took: Duration::from_millis(150) };
         let lines = told.lines(None);
         assert_eq!(lines[0], "recognised  hello");
         assert_eq!(lines[1], "translated  hola");
@@ -235,7 +239,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("new").join("translation-1.wav");
         let samples: Vec<u8> = (0..64).collect();
-        let told = |format: &str| Told {
+        let told = |format: &str| Answered {
             result: json!({"tts_format": format, "tts_audio": STANDARD.encode(&samples)}),
             took: Duration::ZERO,
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use lingua_core::outcome::Code;
 use lingua_core::{JobId, NodeId};
-use lingua_engine::job::{JobReport, JobWord, NodeResult, Refusal, Reject};
+use lingua_engine::job::{JobMessage, JobReport, NodeResult, Refusal, Reject};
 use lingua_protocol::node::{self, FromNode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -88,20 +88,20 @@ pub(crate) struct FailRequest {
 }
 
 /// What a node says, and who it is.
-pub(crate) struct Said {
+pub(crate) struct JobCall {
     pub(crate) node: NodeId,
     pub(crate) attempt: u32,
-    pub(crate) word: JobWord,
+    pub(crate) message: JobMessage,
 }
 
 impl AckRequest {
-    pub(crate) fn said(self) -> Result<Said, Refusal> {
-        said(self.node_id, self.job_id, self.attempt_id, self.lease_token, JobReport::Ack)
+    pub(crate) fn call(self) -> Result<JobCall, Refusal> {
+        call(self.node_id, self.job_id, self.attempt_id, self.lease_token, JobReport::Ack)
     }
 }
 
 impl DoneRequest {
-    pub(crate) fn said(self) -> Result<Said, Refusal> {
+    pub(crate) fn call(self) -> Result<JobCall, Refusal> {
         is_status(self.status.as_deref(), "ok")?;
         within("attempt_id", self.attempt_id.into(), 1..=u32::MAX.into())?;
         let mut fields: BTreeMap<String, &RawValue> = match &self.result {
@@ -123,9 +123,9 @@ impl DoneRequest {
         let message = Bytes::from(message);
         let text = std::str::from_utf8(&message).map_err(|error| wrong("result", error))?;
         match node::decode(text, || message.clone()) {
-            Ok(FromNode::Job(word)) => {
-                let word = JobWord { token: self.lease_token, ..word };
-                Ok(Said { node: self.node_id, attempt: self.attempt_id, word })
+            Ok(FromNode::Job(message)) => {
+                let message = JobMessage { token: self.lease_token, ..message };
+                Ok(JobCall { node: self.node_id, attempt: self.attempt_id, message })
             }
             Ok(_) => Err(wrong("result", "is not a result")),
             Err(refusal) => Err(wrong("result", refusal.detail)),
@@ -134,7 +134,7 @@ impl DoneRequest {
 }
 
 impl FailRequest {
-    pub(crate) fn said(self) -> Result<Said, Refusal> {
+    pub(crate) fn call(self) -> Result<JobCall, Refusal> {
         is_status(self.status.as_deref(), "error")?;
         let reason = text("reason", Some(self.reason), MAX_REASON_CHARS)?.unwrap_or_default();
         if reason.is_empty() {
@@ -152,19 +152,23 @@ impl FailRequest {
                 missing_model: model,
             }),
         };
-        said(self.node_id, self.job_id, self.attempt_id, self.lease_token, report)
+        call(self.node_id, self.job_id, self.attempt_id, self.lease_token, report)
     }
 }
 
-fn said(
+fn call(
     node: NodeId,
     job: JobId,
     attempt: u32,
     token: Option<String>,
     report: JobReport,
-) -> Result<Said, Refusal> {
+) -> Result<JobCall, Refusal> {
     within("attempt_id", attempt.into(), 1..=u32::MAX.into())?;
-    Ok(Said { node, attempt, word: JobWord { job, attempt: Some(attempt), token, report } })
+    Ok(JobCall {
+        node,
+        attempt,
+        message: JobMessage { job, attempt: Some(attempt), token, report },
+    })
 }
 
 fn is_status(status: Option<&str>, right: &str) -> Result<(), Refusal> {
