@@ -25,6 +25,7 @@ use crate::identity::{Authenticator, DismissalLog, Rules, follow_revocations};
 use crate::otlp::{Exporter, Pace};
 use crate::peers::Peers;
 use crate::reload::Reload;
+use crate::runtime::runtime;
 use crate::serving::{Sockets, serve_on};
 use crate::shutdown::Signals;
 use crate::telemetry::LogFormat;
@@ -37,10 +38,7 @@ pub(crate) fn serve(options: &Serve, loaded: &Loaded) -> Result<(), Failure> {
         tracing::warn!("{stranger}");
     }
     protect_secrets(&loaded.config, options);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         run(open(options, &loaded.config).await?, options, &loaded.config).await
     })

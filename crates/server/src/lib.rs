@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`cli`] (what can be asked for) with [`failure`] and [`address`](mod@address), [`config`] with [`config_command`] (how it is set up), [`site`] (names of web pages and hosts), [`permissions`] (who can read its secrets), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`), [`serving`] (an engine on its sockets), [`cluster_key`] (what instances share),
 //! [`listener`] with its [`workers`] and the budget of what is [`unfinished`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
-//! [`otlp`], [`telemetry`], and the commands [`token`], [`probe`] and [`mod@operate`], which write with [`out`] and [`human`]. [`client`] is for programs that call a scheduler.
+//! [`otlp`], [`telemetry`], and the commands [`token`], [`probe`] and [`mod@operate`], which run on a [`runtime`] and write with [`out`] and [`human`]. [`client`] is for programs that call a scheduler.
 //!
 //! It is a library, so that tests and the binary (`crates/lingua`) go through one door: [`serve`].
 
@@ -35,6 +35,7 @@ mod audit;
 mod probe;
 mod operate;
 mod human;
+mod runtime;
 pub mod out;
 pub mod client;
 #[cfg(any(test, feature = "fuzzing"))]

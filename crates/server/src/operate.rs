@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
 use lingua_http_client::{HttpClient, HttpReply};
 use serde_json::{Value, json};
 
 use crate::cli::{Call, Explain, Failure, JobOf, Jobs, NodeOrder, Nodes, SessionOrder, Sessions};
 use crate::out::say;
+use crate::runtime::runtime;
 use crate::tls::Connector;
 use crate::token::{advice, token_of_environment};
 
@@ -138,10 +138,7 @@ fn run(
     call: &Call,
     work: impl AsyncFnOnce(&HttpClient<Connector>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let connector = Connector::new(call.authority.trust(&call.url)?, CONNECT);
         let client = HttpClient::with(connector, &call.url).limit(LIMIT);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
 use axum::http::Uri;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -11,6 +10,7 @@ use hyper_util::rt::TokioExecutor;
 use tokio::time::timeout;
 
 use crate::cli::{Failure, Probe};
+use crate::runtime::runtime;
 use crate::tls::{Connector, whole};
 
 /// For the answer; a container is asked every few seconds.
@@ -21,10 +21,7 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 /// Succeeds if the scheduler is alive, or ready if that is asked for.
 pub(crate) fn run(options: &Probe) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     let url = options.url.trim_end_matches('/');
     let path = if options.ready { "/ready" } else { "/health" };
     let uri: Uri = format!("{url}{path}")

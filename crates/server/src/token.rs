@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::cli::{Authority, Failure, Token, TokenInspect, TokenKey, TokenMint, TokenRevoke};
 use crate::config::Config;
 use crate::identity::{self, Authenticator, Rules, Wish};
+use crate::runtime::runtime;
 use crate::tls::Connector;
 
 pub use shown::{Tokens, advice, token_of_environment, tokens_of_environment};
@@ -179,10 +180,7 @@ where
     F: Future<Output = anyhow::Result<HttpReply>>,
 {
     let connector = Connector::new(authority.trust(url)?, CONNECT);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     let answer = runtime.block_on(async {
         let mut client = HttpClient::with(connector, url);
         if let Some(token) = token {

@@ -12,6 +12,11 @@ pub(crate) mod progress;
 mod sessions;
 mod store;
 
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Serialize;
+
 use crate::cli::{Bench, Failure};
 
 /// Runs a bench.
@@ -24,6 +29,13 @@ pub(crate) fn run(what: &Bench) -> Result<(), Failure> {
         Bench::Dashboard(options) => dashboard::run(options),
         Bench::BareSockets => sessions::bare(),
     }
+}
+
+/// Writes what was measured into the file that the caller named, if any.
+pub(crate) fn write_json(file: Option<&Path>, report: &impl Serialize) -> anyhow::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let json = serde_json::to_vec_pretty(report).context("the report is not JSON")?;
+    std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// The version of a profile as the fleet view has it.

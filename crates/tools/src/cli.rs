@@ -3,7 +3,7 @@
 use clap::Subcommand;
 pub(crate) use lingua_server::Failure;
 pub(crate) use lingua_server::client::{
-    Authority, address, duration, ms, seconds, share, socket_url,
+    Authority, address, duration, ms, runtime, seconds, share, socket_url,
 };
 
 mod bench;

@@ -7,7 +7,7 @@ use anyhow::Context;
 use lingua_http_client::{HttpClient, HttpReply};
 use serde_json::{Map, Value, json};
 
-use crate::cli::{Dispatch, Failure};
+use crate::cli::{Dispatch, Failure, runtime};
 use lingua_server::client::Connector;
 use lingua_server::client::{advice, token_of_environment};
 
@@ -22,10 +22,7 @@ const SILENCE_BYTES: usize = 32_000;
 
 /// Hands the job in and prints what becomes of it.
 pub(crate) fn run(options: &Dispatch) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     runtime.block_on(hand_in(options))
 }
 
@@ -94,7 +91,7 @@ async fn watch(client: &HttpClient<Connector>, id: &str, whole: bool) -> Result<
             say(&serde_json::to_string_pretty(&view).context("the view is not JSON")?);
         } else if let Some(result) = view["result"].as_object() {
             let field = |name: &str| result.get(name).map_or("", text);
-            say(&format!("heard: {}", field("text_asr")));
+            say(&format!("recognised: {}", field("text_asr")));
             say(&format!("translated: {}", field("text_translated")));
         }
         return match view["error"].as_object() {

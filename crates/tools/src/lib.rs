@@ -1,6 +1,6 @@
 //! The laboratory's commands of `lingua`: they look at a scheduler, use it, measure it and break it.
 //!
-//! In reading order: `cli` (what can be asked for), `node`, `dispatch` and `speak` (one part each), `top`, `load`, `bench`,
+//! In reading order: `cli` (what can be asked for), `node`, `dispatch` and `speak` (one part each), `terminal` (how much fits on it), `top`, `load`, `bench`,
 //! `chaos`, and `demo`, which has a part of each. All of them stand on `lingua-lab` and call the scheduler
 //! over the sockets that everybody uses. No build of the scheduler needs them: see the feature `tools` of `crates/lingua`.
 
@@ -13,6 +13,7 @@ mod dispatch;
 mod load;
 mod node;
 mod speak;
+mod terminal;
 mod top;
 
 use std::process::ExitCode;

@@ -13,15 +13,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use indicatif::HumanCount;
 use lingua_lab::speaker::sockets;
 use lingua_lab::{Meter, RedisServer, SchedulerProcess};
+use lingua_server::client::count;
 use rustls::ClientConfig;
 use tokio::time::{Instant, interval, sleep_until};
 
 use crate::bench::process::start_scheduler;
 use crate::bench::progress::Progress;
-use crate::cli::{Failure, Load, LoadPart};
+use crate::bench::write_json;
+use crate::cli::{Failure, Load, LoadPart, runtime};
 use crate::speak::session_url;
 use lingua_server::client::{Tokens, tokens_of_environment};
 
@@ -48,16 +49,10 @@ pub(crate) fn run(options: &Load) -> Result<(), Failure> {
     if let Some(LoadPart::Restarts(options)) = &options.part {
         return restarts::run(options);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     let report = runtime.block_on(measure(options))?;
     report.print();
-    if let Some(file) = &options.json {
-        let json = serde_json::to_vec_pretty(&report).context("the report is not JSON")?;
-        std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    write_json(options.json.as_deref(), &report)?;
     if let Some(file) = &options.svg {
         let svg = picture::draw(&report.seconds, &report.title());
         std::fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;
@@ -162,9 +157,9 @@ fn line(meter: &Meter) -> String {
     let (counts, last) = (meter.counts(), meter.last_second());
     format!(
         "{} sessions, {} sentences back, {} missing, p99 to the node {:.1} ms, to the speaker {:.1} ms",
-        HumanCount(counts.opened),
-        HumanCount(counts.answered),
-        HumanCount(counts.missing),
+        count(counts.opened),
+        count(counts.answered),
+        count(counts.missing),
         last.to_node_ms.p99,
         last.to_speaker_ms.p99,
     )

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use indicatif::HumanCount;
 use lingua_lab::fake_node::Latency;
 use lingua_lab::{Behaviour, FakeNode, NodeOptions};
+use lingua_server::client::count;
 use rustls::ClientConfig;
 
 use crate::cli::{Failure, Node, socket_url};
@@ -87,7 +87,7 @@ fn line(nodes: &[FakeNode]) -> String {
     format!(
         "running {}, done {}, failed {}, rejected {}, cancelled {}, over the limit {}",
         sum(|stats| stats.running),
-        HumanCount(sum(|stats| stats.done)),
+        count(sum(|stats| stats.done)),
         sum(|stats| stats.failed),
         sum(|stats| stats.rejected),
         sum(|stats| stats.cancelled),

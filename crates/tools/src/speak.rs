@@ -3,13 +3,12 @@
 use lingua_server::say;
 use std::time::Duration;
 
-use anyhow::Context;
 use lingua_lab::speaker::{Ended, Happening, Pace, Script, Sentence, Sentences};
 use lingua_lab::speech::{Codec, Mark, Signal, wav};
 use lingua_lab::{AutoSpeaker, ConnectError, SpeakerOptions, monotonic_us};
 use serde_json::{Value, json};
 
-use crate::cli::{Failure, Speak, socket_url};
+use crate::cli::{Failure, Speak, runtime, socket_url};
 use lingua_server::client::token_of_environment;
 
 use crate::advice::advice_for;
@@ -17,10 +16,7 @@ use crate::advice::advice_for;
 /// Says what it has to say and prints what comes back.
 pub(crate) fn run(options: &Speak) -> Result<(), Failure> {
     let speech = speech(options)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     runtime.block_on(speak(options, speech))
 }
 
@@ -101,9 +97,9 @@ async fn speak(options: &Speak, (codec, sentences): (Codec, Vec<Sentence>)) -> R
         say(&report.to_string());
     }
     match ended {
-        Ended::GivenUp(why) => Err(Failure::failed(format!("the speaker gave up: {why}"))),
+        Ended::GivenUp(why) => Err(Failure::failed(format!("the speaker stopped: {why}"))),
         Ended::Finished if !report.is_clean() => {
-            Err(Failure::failed("what was said did not come back as it should have"))
+            Err(Failure::failed("results were lost, duplicated or out of order"))
         }
         Ended::Finished => match report.missing() {
             0 => Ok(()),
@@ -163,9 +159,9 @@ impl Printer {
                 let codec = ack.negotiated_codec.as_deref().unwrap_or("opus");
                 match (self.connections, ack.recovered) {
                     (1, _) => format!("session {} is open: {}, {codec}", ack.session_id, self.pair),
-                    (_, Some(true)) => "back: the session goes on".to_owned(),
+                    (_, Some(true)) => "reconnected: the session is resumed".to_owned(),
                     _ => format!(
-                        "back in another session, {}: what was open is lost",
+                        "reconnected in a new session, {}: open sentences are lost",
                         ack.session_id
                     ),
                 }
@@ -174,7 +170,7 @@ impl Printer {
                 self.sentence += 1;
                 format!("sentence {} begins", self.sentence)
             }
-            Happening::Said => format!("sentence {} is said", self.sentence),
+            Happening::Said => format!("sentence {} is sent", self.sentence),
             Happening::Message(message) => {
                 let line = message_in_words(message, &self.pair)?;
                 match self.took_us.take() {
@@ -186,8 +182,8 @@ impl Printer {
                 self.took_us = Some(answered.answered_us.saturating_sub(answered.said_us));
                 return None;
             }
-            Happening::Lost(closed) => format!("the connection ended {closed}; coming back"),
-            Happening::NotYet(why) => format!("not back yet: {why:#}"),
+            Happening::Lost(closed) => format!("the connection ended {closed}; reconnecting"),
+            Happening::NotYet(why) => format!("not connected yet: {why:#}"),
             Happening::Late(_) => return None,
         })
     }
@@ -207,19 +203,19 @@ fn message_in_words(message: &Value, pair: &str) -> Option<String> {
         }
         "missing_result" => match text("reason") {
             "no_capable_node" => format!(
-                "{index}  nothing serves {pair}: no node can do it; /api/v1/explain says why, \
-                 lingua node starts a simulated one"
+                "{index}  no node serves {pair}; lingua explain says why, and lingua node starts a \
+                 simulated one"
             ),
-            "all_nodes_busy" => format!("{index}  no result: all nodes that serve {pair} are busy"),
+            "all_nodes_busy" => format!("{index}  no result: all nodes for {pair} are busy"),
             reason => format!("{index}  no result: {reason}"),
         },
         "backpressure" => format!(
-            "asked to hold on: {} for {} ms {}",
+            "backpressure: {} for {} ms {}",
             text("action"),
             message["resume_after_ms"],
             text("message")
         ),
-        "go_away" => format!("asked to go elsewhere: {}", text("reason")),
+        "go_away" => format!("the instance is stopping: {}", text("reason")),
         "error" => format!("error {}: {}", text("code"), text("message")),
         _ => return None,
     })

@@ -6,28 +6,24 @@
 //!
 //! - [`state`]: what is known, what is looked at. [`news`]: what comes from the scheduler.
 //! - [`show`]: lines of text with a tone each; the screen has a part of them, `--once` all.
-//! - [`words`]: how numbers and times are written.
+//! - [`text`]: lines in parts of a style each. [`words`]: how numbers and times are written.
 
 mod line;
 mod news;
 mod screen;
 mod show;
 mod state;
+mod text;
 mod words;
 
 use std::io::IsTerminal;
 
-use anyhow::Context;
-
-use crate::cli::{Failure, Top};
+use crate::cli::{Failure, Top, runtime};
 use line::Line;
 
 /// Shows how everything stands, once or until it is ended.
 pub(crate) fn run(options: &Top) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     let token = lingua_server::client::token_of_environment()?;
     let line = Line::to(&options.url, token.as_deref(), options.authority.trust(&options.url)?)?;
     if options.json {

@@ -29,7 +29,8 @@ use super::caller::{Caller, get, job};
 use super::dispatch::connect_nodes;
 use super::process::{cpu_time, keep_to, only_when_idle, start_scheduler};
 use super::progress::Progress;
-use crate::cli::{BenchDashboard, Failure};
+use super::write_json;
+use crate::cli::{BenchDashboard, Failure, runtime};
 
 /// What readers may cost a job, in per cent of its p99.
 const MOST_PERCENT: f64 = 5.0;
@@ -68,16 +69,10 @@ struct Report {
 
 /// Measures and prints.
 pub(crate) fn run(options: &BenchDashboard) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     let report = runtime.block_on(measure(options))?;
     print(&report);
-    if let Some(file) = &options.json {
-        let json = serde_json::to_vec_pretty(&report).context("the report is not JSON")?;
-        std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    write_json(options.json.as_deref(), &report)?;
     if report.p99_moved_percent > MOST_PERCENT {
         return Err(Failure::failed(format!(
             "beside {} open pages the p99 of a job moved by {:.1} %",

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use hdrhistogram::Histogram;
 use lingua_lab::{Fleet, HttpClient, NodeOptions, RedisServer, SchedulerProcess};
 use serde::Serialize;
@@ -22,7 +22,8 @@ use super::caller::{Caller, get, is_done, job};
 use super::choosing;
 use super::process::{cpu_time, start_scheduler};
 use super::progress::Progress;
-use crate::cli::{BenchDispatch, Failure};
+use super::write_json;
+use crate::cli::{BenchDispatch, Failure, runtime};
 
 /// Jobs in flight where there are two instances.
 const SEVERAL_IN_FLIGHT: u32 = 64;
@@ -53,16 +54,10 @@ struct Report {
 
 /// Measures and prints.
 pub(crate) fn run(options: &BenchDispatch) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     let report = runtime.block_on(measure(options))?;
     print(&report);
-    if let Some(file) = &options.json {
-        let json = serde_json::to_vec_pretty(&report).context("the report is not JSON")?;
-        std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    write_json(options.json.as_deref(), &report)?;
     let errors: u64 = report.jobs.iter().map(|line| line.errors).sum();
     if errors > 0 {
         return Err(Failure::failed(format!("{errors} jobs did not come back")));

@@ -19,7 +19,8 @@ use serde::Serialize;
 
 use super::process::{cpu_time, resident_bytes, start_scheduler};
 use super::progress::Progress;
-use crate::cli::{BenchHostile, Failure};
+use super::write_json;
+use crate::cli::{BenchHostile, Failure, runtime};
 
 /// For a hostile client to have all its sockets.
 const SET_UP: Duration = Duration::from_secs(120);
@@ -67,16 +68,10 @@ impl Line {
 
 /// Measures and prints.
 pub(crate) fn run(options: &BenchHostile) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     let lines = runtime.block_on(measure(options))?;
     print(&lines);
-    if let Some(file) = &options.json {
-        let json = serde_json::to_vec_pretty(&lines).context("the report is not JSON")?;
-        std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    write_json(options.json.as_deref(), &lines)?;
     let missed = lines.iter().find_map(|line| Some((line.beside, line.missed(options)?)));
     match missed {
         Some((beside, what)) => {

@@ -10,9 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use axum::Router;
-use axum::extract::WebSocketUpgrade;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures_util::{SinkExt, StreamExt};
+use hyper_util::rt::TokioIo;
 use lingua_lab::speech::{Codec, Mark, Signal};
 use lingua_lab::{Fleet, Launch, NodeOptions, SchedulerProcess};
 use serde::Serialize;
@@ -20,11 +24,13 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::process::{program, resident_bytes};
 use super::progress::Progress;
-use crate::cli::{BenchSessions, Failure};
+use super::write_json;
+use crate::cli::{BenchSessions, Failure, runtime};
 
 /// Sockets that are opened at the same time.
 const OPENING: usize = 64;
@@ -66,16 +72,10 @@ type Socket = WebSocketStream<TcpStream>;
 
 /// Measures and prints.
 pub(crate) fn run(options: &BenchSessions) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     let report = runtime.block_on(measure(options))?;
     print(&report);
-    if let Some(file) = &options.json {
-        let json = serde_json::to_vec_pretty(&report).context("the report is not JSON")?;
-        std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    write_json(options.json.as_deref(), &report)?;
     let worst = report.ratio_existing.max(report.ratio_current);
     if worst > MOST_RATIO {
         return Err(Failure::failed(format!("an idle session costs {worst:.2} bare sockets")));
@@ -88,22 +88,36 @@ pub(crate) fn run(options: &BenchSessions) -> Result<(), Failure> {
 
 /// A server of bare sockets, until it is killed.
 pub(crate) fn bare() -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     runtime.block_on(async {
         let socket = TcpListener::bind("127.0.0.1:0").await.context("no port")?;
         let address = socket.local_addr().context("no address")?;
         super::process::greet(address);
-        let hold = |upgrade: WebSocketUpgrade| async {
-            upgrade
-                .read_buffer_size(4 << 10)
-                .on_upgrade(|mut socket| async move { while socket.recv().await.is_some() {} })
-        };
         axum::serve(socket, Router::new().route("/ws", get(hold))).await.context("the server")?;
         Ok(())
     })
+}
+
+/// Makes a WebSocket of a request in the way of the scheduler, and reads whatever comes on it.
+async fn hold(mut request: Request) -> Response {
+    let Some(key) = request.headers().get(header::SEC_WEBSOCKET_KEY) else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
+    let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes())).expect("base64");
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let Ok(stream) = upgrade.await else { return };
+        let config = WebSocketConfig::default().read_buffer_size(4 << 10);
+        let stream = TokioIo::new(stream);
+        let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config)).await;
+        while socket.next().await.is_some() {}
+    });
+    let headers = [
+        (header::CONNECTION, HeaderValue::from_static("upgrade")),
+        (header::UPGRADE, HeaderValue::from_static("websocket")),
+        (header::SEC_WEBSOCKET_ACCEPT, accept),
+    ];
+    (StatusCode::SWITCHING_PROTOCOLS, headers, Body::empty()).into_response()
 }
 
 async fn measure(options: &BenchSessions) -> anyhow::Result<Report> {

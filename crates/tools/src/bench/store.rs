@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use super::lives::{CALLS, DEADLINE, Fleet, Measured, SHORT_DEADLINE, measure_ceiling};
 use super::progress::Progress;
-use crate::cli::{BenchStore, Failure};
+use super::write_json;
+use crate::cli::{BenchStore, Failure, runtime};
 use lingua_server::open_store;
 
 /// One line of the report.
@@ -35,16 +36,10 @@ struct Line {
 /// Measures and prints.
 pub(crate) fn run(options: &BenchStore) -> Result<(), Failure> {
     // One thread, as one core of a scheduler: the server under test has the other.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("the runtime does not start")?;
+    let runtime = runtime()?;
     let lines = runtime.block_on(measure(options))?;
     print(&lines);
-    if let Some(file) = &options.json {
-        let json = serde_json::to_vec_pretty(&lines).context("the report is not JSON")?;
-        std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    write_json(options.json.as_deref(), &lines)?;
     Ok(())
 }
 

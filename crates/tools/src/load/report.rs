@@ -3,10 +3,10 @@
 use lingua_server::say;
 use std::collections::BTreeMap;
 
-use indicatif::HumanBytes;
 use lingua_lab::meter::{Measured, Percentiles, Point};
 use lingua_lab::speaker::Kind;
 use lingua_lab::{CrowdReport, FleetStats, Meter};
+use lingua_server::client::number;
 use serde::Serialize;
 
 use super::machine::{Process, Usage};
@@ -215,7 +215,7 @@ impl Report {
         }
         if self.errors + self.backpressure > 0 {
             let last = self.last_error.as_deref().unwrap_or("");
-            say!("told         {} errors, {} to hold on {last}", self.errors, self.backpressure);
+            say!("messages     {} errors, {} backpressure {last}", self.errors, self.backpressure);
         }
         say!("\n{:<26} {:>9} {:>9} {:>9} {:>9} {:>9}", "ms", "count", "p50", "p90", "p99", "max");
         let steady = &self.steady;
@@ -255,10 +255,10 @@ impl Report {
         if let Some(memory) = &self.memory {
             say!(
                 "memory       {} before, {} when all had begun, {} at most; {} a session",
-                HumanBytes(memory.before_bytes),
-                HumanBytes(memory.all_begun_bytes),
-                HumanBytes(memory.peak_bytes),
-                HumanBytes(memory.per_session_bytes)
+                size(memory.before_bytes),
+                size(memory.all_begun_bytes),
+                size(memory.peak_bytes),
+                size(memory.per_session_bytes)
             );
         }
         if steady.speakers_late_ms.p99 > LATE_MS {
@@ -357,5 +357,13 @@ impl Memory {
             peak_bytes: end.peak_rss_bytes,
             per_session_bytes: more / u64::from(sessions),
         }
+    }
+}
+
+/// Bytes in the unit that suits them.
+fn size(bytes: u64) -> String {
+    match bytes as f64 / 1_024.0 {
+        kib if kib < 1_024.0 => format!("{} KiB", number(kib)),
+        kib => format!("{} MiB", number(kib / 1_024.0)),
     }
 }

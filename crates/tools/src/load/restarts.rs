@@ -12,6 +12,7 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use crate::bench::progress::Progress;
+use crate::bench::write_json;
 use crate::cli::{Agents, Case, Failure, Restarts};
 
 mod table;
@@ -67,10 +68,7 @@ pub(super) fn run(options: &Restarts) -> Result<(), Failure> {
         }
     })?;
     table::print(&report);
-    if let Some(file) = &options.json {
-        let json = serde_json::to_vec_pretty(&report).context("the report is not JSON")?;
-        std::fs::write(file, json).with_context(|| format!("cannot write {}", file.display()))?;
-    }
+    write_json(options.json.as_deref(), &report)?;
     match report.failure(options.strict) {
         Some(why) => Err(Failure::failed(why)),
         None => Ok(()),

@@ -1,21 +1,23 @@
-//! The terminal: taken over, drawn on, and given back as it was however this ends.
+//! What is on the screen, and what keys mean. [`terminal`] is the terminal itself.
 
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use lingua_store::Clock;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::layout::{Constraint, Layout};
-use ratatui::widgets::Paragraph;
-use ratatui::{DefaultTerminal, Frame};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use super::line::Line;
 use super::show::{self, Palette};
 use super::state::{Press, State};
+use super::text;
 use crate::cli::Failure;
+
+mod terminal;
+
+use terminal::Terminal;
 
 /// News and keys that wait to be shown.
 const WAITING: usize = 64;
@@ -41,11 +43,17 @@ pub(crate) async fn run(line: Line, palette: Palette) -> Result<(), Failure> {
     let (looking, looked_at) = watch::channel(state.view);
     let (tell, mut news) = mpsc::channel(WAITING);
     let mut following = tokio::spawn(line.follow(tell, looked_at));
-    let mut terminal = Terminal::take()?;
+    let mut terminal = Terminal::take().context("this terminal cannot be drawn on")?;
     let mut keys = Keys::listen();
     let mut tick = tokio::time::interval(TICK);
     loop {
-        let seen = terminal.draw(&state, palette)?;
+        let mut seen = Seen::default();
+        let drawn = terminal.draw(|width, height| {
+            let (lines, how_much) = draw(&state, palette, width, height);
+            seen = how_much;
+            lines
+        });
+        drawn.context("the terminal is gone")?;
         tokio::select! {
             Some(one) = news.recv() => state.hear(now_ms(), one),
             event = keys.events.recv() => match event {
@@ -63,7 +71,7 @@ pub(crate) async fn run(line: Line, palette: Palette) -> Result<(), Failure> {
             },
             _ = tick.tick() => state.now_ms = now_ms(),
             // It has no end of its own: it panicked, and the terminal was given back to say so.
-            _ = &mut following => return Err(Failure::failed("nothing is heard any more")),
+            _ = &mut following => return Err(Failure::failed("the connection to the scheduler ended unexpectedly")),
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hang_up.recv() => break,
@@ -71,30 +79,6 @@ pub(crate) async fn run(line: Line, palette: Palette) -> Result<(), Failure> {
     }
     following.abort();
     Ok(())
-}
-
-/// A terminal of ours; given back when this is dropped, and before a panic is told.
-struct Terminal(DefaultTerminal);
-
-impl Terminal {
-    fn take() -> Result<Self, Failure> {
-        let terminal = ratatui::try_init().context("this terminal cannot be drawn on")?;
-        Ok(Terminal(terminal))
-    }
-
-    fn draw(&mut self, state: &State, palette: Palette) -> Result<Seen, Failure> {
-        let mut seen = Seen::default();
-        let drawn = self.0.draw(|frame| seen = draw(frame, state, palette));
-        drawn.context("the terminal is gone")?;
-        Ok(seen)
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        // One that is gone needs nothing.
-        let _ = ratatui::try_restore();
-    }
 }
 
 /// How much of a view is seen.
@@ -105,27 +89,24 @@ struct Seen {
     last: usize,
 }
 
-fn draw(frame: &mut Frame<'_>, state: &State, palette: Palette) -> Seen {
-    let area = frame.area();
-    let width = usize::from(area.width);
-    let head = show::frame::head(state, width, area.height >= 16, palette);
-    let rows = u16::try_from(head.len()).unwrap_or(u16::MAX);
-    let [top, middle, bottom] =
-        Layout::vertical([Constraint::Length(rows), Constraint::Min(1), Constraint::Length(1)])
-            .areas(area);
+/// As many lines as are high, and how much of the view they show.
+fn draw(state: &State, palette: Palette, width: usize, height: usize) -> (Vec<text::Line>, Seen) {
+    let head = show::frame::head(state, width, height >= 16, palette);
     let body = match state.help {
         true => show::frame::help(width, palette),
         false => show::view(state, state.view, width, palette),
     };
-    let page = usize::from(middle.height);
+    // One line is left for the foot, and at least one for the view.
+    let room = height.saturating_sub(1);
+    let page = room.saturating_sub(head.len()).max(1).min(room);
     let last = body.len().saturating_sub(page);
     let scroll = if state.help { 0 } else { state.look().scroll.min(last) };
     let foot = show::frame::foot(state, last - scroll, width, palette);
-    let shown: Vec<_> = body.into_iter().skip(scroll).take(page).collect();
-    frame.render_widget(Paragraph::new(head), top);
-    frame.render_widget(Paragraph::new(shown), middle);
-    frame.render_widget(Paragraph::new(foot), bottom);
-    Seen { page, last }
+    let mut lines: Vec<_> = head.into_iter().take(room - page).collect();
+    lines.extend(body.into_iter().skip(scroll).take(page));
+    lines.resize(room, text::Line::default());
+    lines.extend((height > 0).then_some(foot));
+    (lines, Seen { page, last })
 }
 
 /// Keys as they are pressed, from a thread of their own: reading them blocks. It ends before the

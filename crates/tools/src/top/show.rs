@@ -12,10 +12,11 @@ mod pairs;
 mod sessions;
 mod table;
 
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
+use crossterm::style::Color;
 
 use super::state::{State, View};
+use super::text::{Line, Span, Style};
+use crate::terminal::{cells, cut};
 
 /// Of plain text; wide enough that no column is left out.
 const PLAIN_WIDTH: usize = 160;
@@ -44,43 +45,38 @@ pub(crate) struct Palette {
 
 impl Palette {
     pub(crate) fn style(self, tone: Tone) -> Style {
-        let style = Style::new();
         let colour = match tone {
-            Tone::Plain => return style,
-            Tone::Soft => return style.add_modifier(Modifier::DIM),
-            Tone::Strong => return style.add_modifier(Modifier::BOLD),
-            Tone::Bad if !self.colours => return style.add_modifier(Modifier::BOLD),
-            _ if !self.colours => return style,
-            Tone::Fine => Color::LightGreen,
-            Tone::Good => Color::LightBlue,
-            Tone::Tight => Color::LightYellow,
-            Tone::Full => Color::Indexed(208),
-            Tone::Bad => return style.fg(Color::LightRed).add_modifier(Modifier::BOLD),
-            Tone::Nobody => Color::DarkGray,
+            Tone::Plain | Tone::Soft | Tone::Strong => None,
+            Tone::Fine => Some(Color::Green),
+            Tone::Good => Some(Color::Blue),
+            Tone::Tight => Some(Color::Yellow),
+            Tone::Full => Some(Color::AnsiValue(208)),
+            Tone::Bad => Some(Color::Red),
+            Tone::Nobody => Some(Color::DarkGrey),
         };
-        style.fg(colour)
+        Style {
+            colour: colour.filter(|_| self.colours),
+            bold: matches!(tone, Tone::Strong | Tone::Bad),
+            dim: tone == Tone::Soft,
+            reversed: false,
+        }
     }
 
-    fn span(self, text: impl Into<String>, tone: Tone) -> Span<'static> {
-        Span::styled(text.into(), self.style(tone))
+    fn span(self, text: impl Into<String>, tone: Tone) -> Span {
+        Span { text: text.into(), style: self.style(tone) }
     }
 
-    fn line(self, text: impl Into<String>, tone: Tone) -> Line<'static> {
-        Line::from(self.span(text, tone))
+    fn line(self, text: impl Into<String>, tone: Tone) -> Line {
+        Line::from(vec![self.span(text, tone)])
     }
 
-    fn heading(self, text: &str) -> Line<'static> {
+    fn heading(self, text: &str) -> Line {
         self.line(text, Tone::Strong)
     }
 }
 
 /// A view, as wide as this and as long as it is.
-pub(crate) fn view(
-    state: &State,
-    view: View,
-    width: usize,
-    palette: Palette,
-) -> Vec<Line<'static>> {
+pub(crate) fn view(state: &State, view: View, width: usize, palette: Palette) -> Vec<Line> {
     let Some(snapshot) = state.snapshot() else {
         return vec![palette.line("Waiting for the first figures…", Tone::Soft)];
     };
@@ -108,8 +104,7 @@ pub(crate) fn plain(state: &State) -> String {
     }
     let mut text = String::new();
     for line in lines {
-        let whole: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
-        text.push_str(whole.trim_end());
+        text.push_str(line.plain().trim_end());
         text.push('\n');
     }
     text
@@ -130,31 +125,6 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-/// How many cells a text takes.
-fn cells(text: &str) -> usize {
-    Span::raw(text).width()
-}
-
-/// A text that takes at most so many cells.
-fn cut(text: &str, width: usize) -> String {
-    if cells(text) <= width {
-        return text.to_owned();
-    }
-    let (mut short, mut taken) = (String::new(), 1);
-    let mut letter = [0; 4];
-    for one in text.chars() {
-        taken += cells(one.encode_utf8(&mut letter));
-        if taken > width {
-            break;
-        }
-        short.push(one);
-    }
-    if width > 0 {
-        short.push('…');
-    }
-    short
 }
 
 #[cfg(test)]

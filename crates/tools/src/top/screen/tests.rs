@@ -1,6 +1,3 @@
-use ratatui::Terminal;
-use ratatui::backend::TestBackend;
-
 use super::super::news::News;
 use super::super::state::View;
 use super::super::state::tests::{full, stats};
@@ -9,13 +6,11 @@ use super::*;
 const NOW: u64 = 10_000_000;
 
 /// What a terminal of this size shows, line by line, and how much that is.
-fn drawn(state: &State, width: u16, height: u16) -> (Vec<String>, Seen) {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    let mut seen = Seen::default();
-    terminal.draw(|frame| seen = draw(frame, state, Palette { colours: true })).unwrap();
-    let buffer = terminal.backend().buffer();
-    let line = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
-    ((0..height).map(|y| line(y).trim_end().to_owned()).collect(), seen)
+fn drawn(state: &State, width: usize, height: usize) -> (Vec<String>, Seen) {
+    let (lines, seen) = draw(state, Palette { colours: true }, width, height);
+    assert_eq!(lines.len(), height);
+    let line = |line: &text::Line| line.cut(width).plain().trim_end().to_owned();
+    (lines.iter().map(line).collect(), seen)
 }
 
 #[test]

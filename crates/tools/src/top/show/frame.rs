@@ -1,10 +1,9 @@
 //! What is around a view: what is well or wrong in one sentence, the tabs, and the keys.
 
 use lingua_engine::snapshot::view::{Severity, Snapshot};
-use ratatui::style::Modifier;
-use ratatui::text::{Line, Span};
 
 use super::super::state::{Link, State, View};
+use super::super::text::{Line, Span, Style};
 use super::super::words::{ago, arrow, number, plural, span, tame};
 use super::{Palette, Tone, cells, cut, wrapped};
 
@@ -55,7 +54,7 @@ fn summary(snapshot: &Snapshot) -> String {
 }
 
 /// What else is wrong or worth knowing.
-pub(super) fn also(state: &State, width: usize, palette: Palette) -> Vec<Line<'static>> {
+pub(super) fn also(state: &State, width: usize, palette: Palette) -> Vec<Line> {
     let findings = state.stats.iter().flat_map(|stats| &stats.findings);
     let first = state.stats.as_ref().and_then(|stats| stats.findings.first());
     let skipped = usize::from(first.is_some_and(|first| first.severity != Severity::Ok));
@@ -79,7 +78,7 @@ pub(super) fn also(state: &State, width: usize, palette: Palette) -> Vec<Line<'s
 }
 
 /// In one sentence, for plain text.
-pub(super) fn headline(state: &State, palette: Palette) -> Vec<Line<'static>> {
+pub(super) fn headline(state: &State, palette: Palette) -> Vec<Line> {
     let (sign, tone, said) = sentence(state);
     let mut lines = vec![palette.line(format!("{sign} {said}"), tone)];
     lines.extend(state.snapshot().map(|snapshot| palette.line(summary(snapshot), Tone::Plain)));
@@ -87,12 +86,7 @@ pub(super) fn headline(state: &State, palette: Palette) -> Vec<Line<'static>> {
 }
 
 /// Everything above the view.
-pub(crate) fn head(
-    state: &State,
-    width: usize,
-    roomy: bool,
-    palette: Palette,
-) -> Vec<Line<'static>> {
+pub(crate) fn head(state: &State, width: usize, roomy: bool, palette: Palette) -> Vec<Line> {
     let (live, tone) = match &state.link {
         Link::Live if state.stats.as_ref().is_some_and(|stats| stats.stale) => {
             ("● Old", Tone::Tight)
@@ -137,7 +131,7 @@ pub(crate) fn head(
 }
 
 /// That the scheduler is away, or back.
-fn banner(state: &State, width: usize, palette: Palette) -> Vec<Line<'static>> {
+fn banner(state: &State, width: usize, palette: Palette) -> Vec<Line> {
     let (said, tone) = match (&state.link, state.notice()) {
         (Link::Away { why, again_at_ms }, _) => {
             let seconds = again_at_ms.saturating_sub(state.now_ms).div_ceil(1_000);
@@ -161,7 +155,7 @@ fn banner(state: &State, width: usize, palette: Palette) -> Vec<Line<'static>> {
     parts.map(|part| palette.line(cut(&part, width), tone)).collect()
 }
 
-fn tabs(state: &State, width: usize, palette: Palette) -> Line<'static> {
+fn tabs(state: &State, width: usize, palette: Palette) -> Line {
     let full: usize = View::ALL.iter().map(|view| cells(view.name()) + 4).sum();
     let mut spans = Vec::new();
     for (at, view) in View::ALL.into_iter().enumerate() {
@@ -172,16 +166,16 @@ fn tabs(state: &State, width: usize, palette: Palette) -> Line<'static> {
             name => format!(" {} {name} ", at + 1),
         };
         let style = match chosen {
-            true => palette.style(Tone::Strong).add_modifier(Modifier::REVERSED),
+            true => Style { reversed: true, ..palette.style(Tone::Strong) },
             false => palette.style(Tone::Soft),
         };
-        spans.push(Span::styled(text, style));
+        spans.push(Span { text, style });
     }
     Line::from(spans)
 }
 
 /// The line below the view. `more` says how much of it is not seen.
-pub(crate) fn foot(state: &State, more: usize, width: usize, palette: Palette) -> Line<'static> {
+pub(crate) fn foot(state: &State, more: usize, width: usize, palette: Palette) -> Line {
     let orders = state.view.orders();
     let look = state.look();
     let mut parts = vec!["q quit".to_owned(), "? keys".to_owned()];
@@ -206,7 +200,7 @@ pub(crate) fn foot(state: &State, more: usize, width: usize, palette: Palette) -
 }
 
 /// All keys.
-pub(crate) fn help(width: usize, palette: Palette) -> Vec<Line<'static>> {
+pub(crate) fn help(width: usize, palette: Palette) -> Vec<Line> {
     let keys = KEYS.iter().map(|(keys, does)| {
         Line::from(vec![
             palette.span(format!("{keys:<12}"), Tone::Strong),

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 
 use lingua_engine::snapshot::view::{InstanceView, Snapshot};
-use ratatui::text::Line;
 
 use super::super::state::{State, View};
+use super::super::text::Line;
 use super::super::words::{ago, count, span, tame, task};
 use super::table::{Row, numbers, table, words};
 use super::{Palette, Tone, cut};
@@ -18,7 +18,7 @@ pub(super) fn lines(
     snapshot: &Snapshot,
     width: usize,
     palette: Palette,
-) -> Vec<Line<'static>> {
+) -> Vec<Line> {
     let mut shown: Vec<&InstanceView> = snapshot.instances.iter().collect();
     let look = state.look_at(View::Instances);
     match View::Instances.orders()[look.order] {

@@ -3,15 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use ratatui::text::Line;
-
 use super::super::news::Node;
 use super::super::state::{State, View};
+use super::super::text::Line;
 use super::super::words::{self, count, span, tame};
 use super::table::{Row, numbers, table, words as column};
 use super::{Palette, Tone, cut};
 
-pub(super) fn lines(state: &State, width: usize, palette: Palette) -> Vec<Line<'static>> {
+pub(super) fn lines(state: &State, width: usize, palette: Palette) -> Vec<Line> {
     let nodes = match &state.nodes {
         None => return vec![palette.line("Loading…", Tone::Soft)],
         Some(Err(why)) => {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use lingua_engine::snapshot::view::{Point, Quantiles, Snapshot};
-use ratatui::text::Line;
 
 use super::super::state::State;
+use super::super::text::Line;
 use super::super::words::{ago, arrow, count, number, span, sparkline, tame};
 use super::table::{Row, numbers, table, words};
 use super::{Palette, Tone, cells, cut, frame, pairs};
@@ -21,7 +21,7 @@ pub(super) fn lines(
     snapshot: &Snapshot,
     width: usize,
     palette: Palette,
-) -> Vec<Line<'static>> {
+) -> Vec<Line> {
     let mut lines = frame::also(state, width, palette);
     lines.extend(first_steps(snapshot, palette));
     lines.extend(figures(state, snapshot, width, palette));
@@ -38,7 +38,7 @@ pub(super) fn lines(
     lines
 }
 
-fn first_steps(snapshot: &Snapshot, palette: Palette) -> Vec<Line<'static>> {
+fn first_steps(snapshot: &Snapshot, palette: Palette) -> Vec<Line> {
     if snapshot.nodes.total > 0 {
         return Vec::new();
     }
@@ -51,12 +51,7 @@ fn first_steps(snapshot: &Snapshot, palette: Palette) -> Vec<Line<'static>> {
 }
 
 /// A name, a value, a remark, and how it went.
-fn figures(
-    state: &State,
-    snapshot: &Snapshot,
-    width: usize,
-    palette: Palette,
-) -> Vec<Line<'static>> {
+fn figures(state: &State, snapshot: &Snapshot, width: usize, palette: Palette) -> Vec<Line> {
     let (work, nodes) = (&snapshot.work, &snapshot.nodes);
     let mut ended: BTreeMap<&str, u64> = BTreeMap::new();
     for (code, n) in state.minute().iter().flat_map(|point| &point.ended) {
@@ -113,7 +108,7 @@ fn figures(
     rows.into_iter().map(draw).collect()
 }
 
-fn latency(snapshot: &Snapshot, width: usize, palette: Palette) -> Vec<Line<'static>> {
+fn latency(snapshot: &Snapshot, width: usize, palette: Palette) -> Vec<Line> {
     let columns = [
         words("Latency", 0),
         numbers("p50", 0),
@@ -137,7 +132,7 @@ fn latency(snapshot: &Snapshot, width: usize, palette: Palette) -> Vec<Line<'sta
 }
 
 /// Endings by reason, as long as anything is remembered.
-fn endings(points: &[Point], width: usize, palette: Palette) -> Vec<Line<'static>> {
+fn endings(points: &[Point], width: usize, palette: Palette) -> Vec<Line> {
     let mut ended: BTreeMap<&str, u64> = BTreeMap::new();
     for (code, n) in points.iter().flat_map(|point| &point.ended) {
         *ended.entry(code).or_default() += n;
@@ -169,7 +164,7 @@ fn endings(points: &[Point], width: usize, palette: Palette) -> Vec<Line<'static
     lines
 }
 
-fn failures(snapshot: &Snapshot, width: usize, palette: Palette) -> Vec<Line<'static>> {
+fn failures(snapshot: &Snapshot, width: usize, palette: Palette) -> Vec<Line> {
     let mut lines = vec![palette.heading("Jobs that failed lately")];
     if snapshot.failures.is_empty() {
         lines.push(palette.line("No job has failed lately.", Tone::Soft));

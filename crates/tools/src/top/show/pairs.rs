@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use lingua_engine::snapshot::view::{Pair, Snapshot, Supply};
-use ratatui::text::Line;
 
 use super::super::state::{State, View};
+use super::super::text::Line;
 use super::super::words::{count, sign, supply};
 use super::table::{Row, numbers, table, words};
 use super::{Palette, Tone, cells, cut};
@@ -39,7 +39,7 @@ pub(super) fn lines(
     snapshot: &Snapshot,
     width: usize,
     palette: Palette,
-) -> Vec<Line<'static>> {
+) -> Vec<Line> {
     if snapshot.pairs.is_empty() {
         return vec![palette.line("No node serves any pair yet.", Tone::Soft)];
     }
@@ -65,7 +65,7 @@ pub(super) fn troubled(
     most: usize,
     width: usize,
     palette: Palette,
-) -> Vec<Line<'static>> {
+) -> Vec<Line> {
     let mut pairs: Vec<&Pair> = snapshot.pairs.iter().filter(|pair| weight(pair) > 0).collect();
     pairs.sort_by_key(|pair| Reverse((weight(pair), pair.waiting)));
     let all = count(snapshot.pairs.len() as u64);
@@ -85,7 +85,7 @@ pub(super) fn troubled(
     lines
 }
 
-fn list(pairs: &[&Pair], width: usize, palette: Palette) -> Vec<Line<'static>> {
+fn list(pairs: &[&Pair], width: usize, palette: Palette) -> Vec<Line> {
     let columns = [
         words("Pair", 0),
         words("Supply", 0),
@@ -116,7 +116,7 @@ fn list(pairs: &[&Pair], width: usize, palette: Palette) -> Vec<Line<'static>> {
 
 /// Rows are source languages, columns target languages. Empty if the terminal is too narrow: the list has
 /// everything.
-fn matrix(snapshot: &Snapshot, width: usize, palette: Palette) -> Vec<Line<'static>> {
+fn matrix(snapshot: &Snapshot, width: usize, palette: Palette) -> Vec<Line> {
     let sources: BTreeSet<&str> = snapshot.pairs.iter().map(|pair| pair.src.as_str()).collect();
     let targets: BTreeSet<&str> = snapshot.pairs.iter().map(|pair| pair.tgt.as_str()).collect();
     let text = |pair: &Pair| match pair.waiting {

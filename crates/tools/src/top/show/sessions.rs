@@ -2,15 +2,14 @@
 
 use std::cmp::Reverse;
 
-use ratatui::text::Line;
-
 use super::super::news::Session;
 use super::super::state::{State, View};
+use super::super::text::Line;
 use super::super::words::{ago, arrow, count, tame};
 use super::table::{Row, numbers, table, words};
 use super::{Palette, Tone, cut};
 
-pub(super) fn lines(state: &State, width: usize, palette: Palette) -> Vec<Line<'static>> {
+pub(super) fn lines(state: &State, width: usize, palette: Palette) -> Vec<Line> {
     let sessions = match &state.sessions {
         None => return vec![palette.line("Loading…", Tone::Soft)],
         Some(Err(why)) => {

@@ -1,7 +1,6 @@
 //! Columns that fit: where there is no room for all, those that matter least are left out.
 
-use ratatui::text::Line;
-
+use super::super::text::Line;
 use super::{Palette, Tone, cells, cut, wrapped};
 
 /// Between two columns.
@@ -41,12 +40,7 @@ impl From<Vec<(String, Tone)>> for Row {
 }
 
 /// The heads and the rows.
-pub(super) fn table(
-    columns: &[Column],
-    rows: &[Row],
-    width: usize,
-    palette: Palette,
-) -> Vec<Line<'static>> {
+pub(super) fn table(columns: &[Column], rows: &[Row], width: usize, palette: Palette) -> Vec<Line> {
     let shown = fitting(columns, rows, width);
     let cell = |text: &str, at: usize, room: usize, last: bool| {
         let text = cut(text, room);
@@ -126,10 +120,7 @@ mod tests {
         let mut rows = vec![row("one", "5", "fine"), row("a-long-name", "1,234", "slow today")];
         rows[0].below.push(("more of it".to_owned(), Tone::Soft));
         let lines = table(&columns, &rows, width, Palette { colours: false });
-        lines
-            .iter()
-            .map(|line| line.spans.iter().map(|span| span.content.as_ref()).collect())
-            .collect()
+        lines.iter().map(Line::plain).collect()
     }
 
     #[test]

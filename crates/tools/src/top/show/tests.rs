@@ -4,9 +4,8 @@ use super::*;
 
 const NOW: u64 = 10_000_000;
 
-fn text(lines: &[Line<'_>]) -> Vec<String> {
-    let one = |line: &Line<'_>| line.spans.iter().map(|span| span.content.as_ref()).collect();
-    lines.iter().map(one).collect()
+fn text(lines: &[Line]) -> Vec<String> {
+    lines.iter().map(Line::plain).collect()
 }
 
 #[test]
@@ -55,8 +54,8 @@ fn the_matrix_is_there_where_it_fits_and_the_list_always() {
             "ko   ·          ·          ∅ 0/8      ",
         ]
     );
-    let starved = wide[2].spans.iter().find(|span| span.content.starts_with('▲')).unwrap();
-    assert_eq!(starved.style.fg, Some(Color::LightRed));
+    let starved = wide[2].spans.iter().find(|span| span.text.starts_with('▲')).unwrap();
+    assert_eq!(starved.style.colour, Some(Color::Red));
     let narrow = text(&view(&state, View::Pairs, 36, palette));
     assert!(narrow[0].starts_with("Pair"), "{}", narrow[0]);
     assert!(narrow[1].starts_with("en → zh  ▲ jobs queued"), "trouble first: {}", narrow[1]);
@@ -69,11 +68,11 @@ fn no_line_is_wider_than_the_terminal() {
     for width in [30, 40, 60, 80, 100, 160] {
         for one in View::ALL {
             for line in view(&state, one, width, Palette { colours: true }) {
-                assert!(line.width() <= width, "{one:?} at {width}: {:?}", text(&[line]));
+                assert!(cells(&line.plain()) <= width, "{one:?} at {width}: {:?}", text(&[line]));
             }
         }
         for line in frame::head(&state, width, true, Palette { colours: true }) {
-            assert!(line.width() <= width, "the head at {width}: {:?}", text(&[line]));
+            assert!(cells(&line.plain()) <= width, "the head at {width}: {:?}", text(&[line]));
         }
     }
 }
@@ -85,8 +84,8 @@ fn without_colours_signs_and_words_say_the_same() {
         let [plain, bright] =
             [false, true].map(|colours| view(&state, one, 80, Palette { colours }));
         assert_eq!(text(&plain), text(&bright));
-        let coloured = |lines: &[Line<'_>]| {
-            lines.iter().flat_map(|line| &line.spans).any(|span| span.style.fg.is_some())
+        let coloured = |lines: &[Line]| {
+            lines.iter().flat_map(|line| &line.spans).any(|span| span.style.colour.is_some())
         };
         assert!(!coloured(&plain) && coloured(&bright), "{one:?}");
     }
