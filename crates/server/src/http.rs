@@ -50,7 +50,7 @@ use crate::peers::ask::Ask;
 use crate::tls::Trust;
 use board::Readers;
 use edge::Edge;
-use guard::{Guard, Who};
+use guard::{Guard, Mark, Who};
 use nodes::{Endpoints, HttpNodes};
 
 /// Every call of this door, and whose it is.
@@ -110,14 +110,14 @@ fn routes() -> Vec<Route> {
         get("/node/{file}", Who::Everybody, |name, uri, asked| {
             owner::NODE_PAGE.file(name, uri, asked)
         }),
-        get("/internal/v1/bodies/{names}", Who::Peers, bodies::bodies),
-        get("/internal/v1/sessions", Who::Peers, sessions::of_this_one),
-        get("/internal/v1/sessions/{id}", Who::Peers, sessions::one_of_this_one),
-        post("/internal/v1/sessions/{id}/disconnect", Who::Peers, sessions::disconnect_of_this_one),
-        get("/internal/v1/jobs", Who::Peers, all_jobs::of_this_one),
-        get("/internal/v1/jobs/{job_id}", Who::Peers, all_jobs::one_of_this_one),
-        post("/internal/v1/jobs/{job_id}/cancel", Who::Peers, all_jobs::cancel_of_this_one),
-        get("/internal/v1/nodes/{id}/history", Who::Peers, board::node_history_of_this_one),
+        get("/internal/v1/bodies/{names}", BODY_READERS, bodies::bodies),
+        get("/internal/v1/sessions", PEERS, sessions::of_this_one),
+        get("/internal/v1/sessions/{id}", PEERS, sessions::one_of_this_one),
+        post("/internal/v1/sessions/{id}/disconnect", PEERS, sessions::disconnect_of_this_one),
+        get("/internal/v1/jobs", PEERS, all_jobs::of_this_one),
+        get("/internal/v1/jobs/{job_id}", PEERS, all_jobs::one_of_this_one),
+        post("/internal/v1/jobs/{job_id}/cancel", PEERS, all_jobs::cancel_of_this_one),
+        get("/internal/v1/nodes/{id}/history", PEERS, board::node_history_of_this_one),
         get("/ws/node", Who::Socket(Role::Node), crate::ws::node),
         get("/ws/session", Who::Socket(Role::Session), crate::ws::session),
     ]
@@ -151,7 +151,7 @@ pub fn calls() -> Vec<(String, &'static str, String)> {
         Who::Everybody => "everybody".to_owned(),
         Who::These(roles) => listed(roles),
         Who::Socket(role) => format!("{} socket", role.as_str()),
-        Who::Peers => "peers".to_owned(),
+        Who::Peers(_) => "peers".to_owned(),
     };
     routes().iter().map(|route| (route.method.to_string(), route.path, whose(route.who))).collect()
 }
@@ -202,6 +202,10 @@ const LEAD_THERE: [&str; 5] = ["/", "/cluster", "/models", "/languages", "/compu
 fn is_probe(path: &str) -> bool {
     ["/health", "/ready", "/openapi.json", "/asyncapi.json"].contains(&path)
 }
+
+/// Other instances, with the mark that each kind of request has.
+const PEERS: Who = Who::Peers(Mark::Question);
+const BODY_READERS: Who = Who::Peers(Mark::Bodies);
 
 const SESSION: Who = Who::These(&[Role::Session]);
 const NODE: Who = Who::These(&[Role::Node]);

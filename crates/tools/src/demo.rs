@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
         let screen = Screen::new();
         let (stage, fleet, crowd) = tokio::select! {
             shown = raise(options, &screen) => shown?,
-            () = ending.first() => return Err(Failure::failed("interrupted before it began")),
+            () = ending.first() => return Err(Failure::failed("interrupted during the start")),
         };
         let mut play = Play { stage, fleet, crowd };
         tokio::select! {
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
         // Whatever is not ended in order is killed as it is dropped.
         tokio::select! {
             ended = play.end(&screen) => ended,
-            () = ending.again() => Err(Failure::failed("ended at once, not in order")),
+            () = ending.again() => Err(Failure::failed("stopped at once; connections were not closed in order")),
         }
     })
 }
@@ -127,20 +127,21 @@ impl Play {
     async fn end(self, screen: &Screen) -> Result<(), Failure> {
         let Play { mut stage, fleet, crowd } = self;
         screen.hide();
-        screen.say("Ending; once more Ctrl-C ends at once.");
+        screen.say("Stopping. Press Ctrl-C again to stop at once.");
         stage.mend().await?;
         let meter = crowd.meter().clone();
         let waiting = crowd.present();
         let told = crowd.end().await;
         let speakers = match told.failed.get(GIVEN_UP) {
-            Some(count) => format!("{count} of {waiting} were still waiting for an answer"),
-            None => "all heard how their sentences ended".to_owned(),
+            Some(count) => format!("{count} of {waiting} were still waiting for results"),
+            None => "every sentence had its ending".to_owned(),
         };
-        screen.say(&format!("speakers have left: {speakers}"));
+        screen.say(&format!("Speakers disconnected: {speakers}."));
         let nodes = fleet.end().await;
-        screen.say(&format!("nodes have left: {nodes}"));
+        screen.say(&format!("Nodes disconnected: {nodes}."));
         let ended = stage.end(screen).await;
-        screen.say(&format!("All has ended. {}", telling::summary(&told, &meter.counts())));
+        screen
+            .say(&format!("Everything has stopped. {}", telling::summary(&told, &meter.counts())));
         ended
     }
 }

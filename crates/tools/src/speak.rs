@@ -250,7 +250,7 @@ mod tests {
         let message = json!({ "type": "missing_result", "utterance_index": 3,
                               "reason": "no_capable_node" });
         let line = message_in_words(&message, "en -> xx").unwrap();
-        assert!(line.contains("nothing serves en -> xx"), "{line}");
+        assert!(line.contains("no node serves en -> xx"), "{line}");
         assert_eq!(message_in_words(&json!({ "type": "ui_event" }), ""), None);
     }
 }

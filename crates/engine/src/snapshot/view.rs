@@ -10,52 +10,52 @@ pub use crate::metrics::Quantiles;
 
 use crate::job_log::JobSummary;
 
-/// How everything stands, as the instance that answers knows it.
+/// The state of the whole system, as far as the answering instance knows.
 #[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema, Debug)]
 pub struct Stats {
-    /// When this was told, in epoch milliseconds.
+    /// The time of this answer, in epoch milliseconds.
     pub now_ms: u64,
     /// The instance that answers.
     #[schema(example = "eu-1")]
     pub instance: String,
-    /// Which store it works on, without secrets.
+    /// Its store, without secrets.
     #[schema(example = "embedded (memory)")]
     pub store: String,
     /// The store answers.
     pub store_up: bool,
-    /// No new snapshot came for longer than it should: what follows is old.
+    /// The snapshot is overdue: the values are old.
     pub stale: bool,
     /// The worst of the findings.
     pub health: Severity,
-    /// What is wrong or worth knowing, the gravest first.
+    /// Findings, the most severe first.
     pub findings: Vec<Finding>,
     /// The last snapshot; absent until there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Snapshot>,
 }
 
-/// How things stand in one word.
+/// The overall state.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema, Debug, Default,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// All well.
+    /// No problem.
     #[default]
     Ok,
-    /// Somebody should look at it today.
+    /// Needs attention today.
     Warning,
-    /// Somebody should look at it now.
+    /// Needs attention now.
     Critical,
 }
 
-/// One thing that is wrong or worth knowing.
+/// A finding.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, Debug)]
 pub struct Finding {
     /// A stable word; ERRORS and the operations manual say what to do.
     #[schema(example = "pair_starved")]
     pub code: String,
-    /// `ok` is only worth knowing.
+    /// `ok` is for information.
     pub severity: Severity,
     /// The pair, node, instance or code that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(example = json!(["gpu-7"]))]
     pub nodes: Vec<String>,
-    /// How many, or how many per cent.
+    /// A number, or a percentage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// A sentence for people.
@@ -83,7 +83,7 @@ pub struct Snapshot {
     /// The instance that made it.
     #[schema(example = "eu-1")]
     pub leader: String,
-    /// How far apart snapshots are.
+    /// The interval of snapshots.
     #[schema(example = 5000)]
     pub interval_ms: u64,
     /// The instances by name, those that are missing included.
@@ -94,11 +94,11 @@ pub struct Snapshot {
     pub work: Work,
     /// How long things took within the last interval.
     pub latency: Latency,
-    /// The directed pairs, those in trouble first; at most 1,024.
+    /// The language directions, those in trouble first; at most 1,024.
     pub pairs: Vec<Pair>,
-    /// Directions that were asked for in vain lately, the most wanted first.
+    /// Directions that were requested lately and that no node could take, the most requested first.
     pub unmet: Vec<Vain>,
-    /// Jobs that ended badly lately, the newest first; at most 50.
+    /// Jobs that failed lately, the newest first; at most 50.
     pub failures: Vec<Failure>,
     /// What is wrong, as far as all instances can tell.
     pub findings: Vec<Finding>,
@@ -110,34 +110,34 @@ pub struct InstanceView {
     /// Its name.
     #[schema(example = "eu-1")]
     pub id: String,
-    /// This life of it.
+    /// The id of its current process.
     #[schema(example = "00c0ffee00c0ffee")]
     pub boot: String,
     /// Where others reach it.
     #[schema(example = "http://127.0.0.1:5010")]
     pub address: String,
-    /// Of its software.
+    /// Version of its software.
     #[schema(example = "0.1.0")]
     pub version: String,
     /// Since when it runs, in epoch milliseconds.
     pub started_ms: u64,
-    /// When it was last heard of.
+    /// When it was last seen.
     pub last_seen_ms: u64,
-    /// It is on its way out.
+    /// It is stopping.
     pub draining: bool,
-    /// It has not been heard of, and did not say that it would go.
+    /// It is not seen any more, and did not shut down.
     pub missing: bool,
     /// Nodes whose connection it has.
     pub nodes: u64,
-    /// Sessions it looks after.
+    /// Its sessions.
     pub sessions: u64,
-    /// Jobs of it that are open.
+    /// Its open jobs.
     pub open_jobs: u64,
-    /// Jobs of it that are in line.
+    /// Its queued jobs.
     pub waiting: u64,
-    /// Words of other instances that it has not dealt with.
+    /// Messages of other instances in its inbox.
     pub inbox: u64,
-    /// What it does for all.
+    /// Background tasks that it leads.
     #[schema(example = json!(["deadlines", "snapshot"]))]
     pub leads: Vec<String>,
 }
@@ -163,13 +163,13 @@ pub struct NodeCounts {
     pub ready: u64,
     /// They are not ready yet.
     pub registering: u64,
-    /// They are left alone after failures, or say that they are not well.
+    /// Their circuit breaker is open, or they report so.
     pub degraded: u64,
-    /// They finish what they have.
+    /// They finish their jobs and get no new ones.
     pub draining: u64,
-    /// They are gone.
+    /// They are disconnected.
     pub offline: u64,
-    /// They failed too often and are left alone, or get one job to show that they work.
+    /// Their circuit breaker is open, or they get one job as a probe.
     pub breaker_open: u64,
     /// Their heartbeat is overdue.
     pub overdue: u64,
@@ -188,11 +188,11 @@ pub struct NodeCounts {
 pub struct Work {
     /// Jobs that are open.
     pub open_jobs: u64,
-    /// Jobs that are in line for a slot.
+    /// Jobs that are queued for a slot.
     pub waiting: u64,
-    /// Sessions, those whose client is away for a moment counted.
+    /// Sessions, including those whose client is disconnected.
     pub sessions: u64,
-    /// Sessions whose client is there.
+    /// Sessions whose client is connected.
     pub connected: u64,
     /// Jobs that ended in a second.
     #[schema(example = 12.5)]
@@ -213,15 +213,15 @@ pub struct Work {
 /// How long things took.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema, Debug, Default)]
 pub struct Latency {
-    /// From the hand-in of a job to its way to a node.
+    /// From the submission of a job to its dispatch.
     pub dispatch: Quantiles,
-    /// From the hand-in of a job to its end.
+    /// From the submission of a job to its end.
     pub job: Quantiles,
-    /// From the cut of an utterance to its ending on the speaker's line.
+    /// From the end of an utterance to its ending on the client connection.
     pub sentence: Quantiles,
 }
 
-/// One directed pair.
+/// A language direction.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, Debug, Default)]
 pub struct Pair {
     /// Source language.
@@ -243,13 +243,13 @@ pub struct Pair {
     /// Slots of the ready ones that are not open yet: they open as jobs succeed.
     #[serde(default)]
     pub not_open: u64,
-    /// Jobs in line, of all instances.
+    /// Queued jobs of all instances.
     pub waiting: u64,
-    /// How well it is served.
+    /// Its supply.
     pub supply: Supply,
 }
 
-/// How well a pair is served.
+/// The supply of a language direction.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema, Debug, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Supply {
@@ -262,24 +262,24 @@ pub enum Supply {
     Full,
     /// Jobs wait and no slot is free.
     Starved,
-    /// It was asked for and nobody serves it now.
+    /// It was requested and no node serves it now.
     Unserved,
 }
 
-/// A direction that was asked for in vain.
+/// A requested direction that no node could take.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema, Debug)]
 pub struct Vain {
     /// `src->tgt`, or `a<->b` if either may be spoken.
     #[schema(example = "en->zh")]
     pub direction: String,
-    /// The translation was to be spoken.
+    /// The translation had to be spoken.
     pub tts: bool,
     /// A node serves it now.
     #[serde(default)]
     pub served: bool,
 }
 
-/// A job that ended badly.
+/// A job that failed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema, Debug)]
 pub struct Failure {
     /// When, in epoch milliseconds.
@@ -287,7 +287,7 @@ pub struct Failure {
     /// The job's id.
     #[schema(example = "7m2k9x4c0v8b3n5q1w6e2r7t4y")]
     pub job_id: String,
-    /// The instance that looked after it.
+    /// The instance that owned it.
     #[schema(example = "eu-1")]
     pub instance: String,
     /// How it ended.
@@ -329,7 +329,7 @@ pub struct Point {
     pub ended: BTreeMap<String, u64>,
     /// How long things took within it.
     pub latency: Latency,
-    /// Jobs that were in line.
+    /// Queued jobs.
     pub waiting: u64,
     /// Open sessions.
     pub sessions: u64,

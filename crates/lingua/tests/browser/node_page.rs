@@ -3,7 +3,8 @@
 use crate::browser::Browser;
 use crate::tokens::Guarded;
 
-use lingua_lab::{FakeNode, NodeOptions};
+use lingua_lab::{FakeNode, HttpClient, NodeOptions};
+use serde_json::json;
 
 async fn start() -> Guarded {
     tokio::task::spawn_blocking(|| Guarded::start("")).await.unwrap()
@@ -27,11 +28,11 @@ async fn the_nodes_own_token_shows_the_node_and_no_other() {
 
     show(&browser, &guarded.mint("node", "gpu-2", &[])).await;
     let unknown =
-        "return document.querySelector('#problem').innerText.includes('does not know gpu-2')";
+        "return document.querySelector('#problem').innerText.includes('gpu-2 is not registered')";
     browser.until("its own node is not there", unknown).await;
     browser.write("#name", "gpu-1").await;
     show(&browser, &guarded.mint("node", "gpu-2", &[])).await;
-    let refused = "return document.querySelector('#problem').innerText.includes('is not taken')";
+    let refused = "return document.querySelector('#problem').innerText.includes('is refused')";
     browser.until("another node is refused", refused).await;
     browser.write("#name", "").await;
 
@@ -40,15 +41,28 @@ async fn the_nodes_own_token_shows_the_node_and_no_other() {
                  && document.querySelector('#node').innerText.includes('gpu-1 is ready')";
     browser.until("the node is shown", shown).await;
     let said = browser.text("#node").await;
-    for part in ["Nothing is in the way of jobs.", "declared", "en, zh", "Last failures", "None."] {
+    for part in ["It can get jobs.", "declared", "en, zh", "Last failures", "None."] {
         assert!(said.contains(part), "{part}: {said}");
     }
     assert!(!said.contains("[object"), "{said}");
     let wide = browser.run("return document.documentElement.scrollWidth <= innerWidth").await;
     assert_eq!(wide, true, "nothing is cut off on a phone");
 
+    // What somebody asks for and nobody serves, with what this node lacks for it.
+    let app = HttpClient::new(guarded.url());
+    let app = app.bearer(&guarded.mint("session", "app", &["--tenant", "acme"])).unwrap();
+    let french = json!({"session_id": "s", "src_lang": "en", "tgt_lang": "fr", "audio": "AAAA",
+        "options": {"require_tts": true}});
+    assert_eq!(app.post("/v1/dispatch/f2f", &french).await.unwrap().status, 422);
+    let useful = "return document.querySelector('#node').innerText.includes(\
+                  'en → fr (spoken): this node does not speak the target language')";
+    browser.until("what would make it more useful", useful).await;
+
     browser.click("#lang").await;
-    assert!(browser.text("#node").await.contains("gpu-1 已就绪"));
+    let said = browser.text("#node").await;
+    for part in ["gpu-1 已就绪", "en → fr (含语音)：此节点不合成该语言"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
     let kept = "return [location.href, document.cookie, JSON.stringify(localStorage), \
                 JSON.stringify(sessionStorage), document.documentElement.outerHTML].join()";
     let kept = browser.run(kept).await;

@@ -184,9 +184,9 @@ async fn a_pair_that_nobody_serves_is_said_before_and_after() {
     let none = browser.until("that there is nobody", notice).await;
     assert!(none.as_str().unwrap().contains("lingua node --langs en,zh"), "{none}");
     browser.hold("#side-a .talk", 1_500).await;
-    let missing = "return document.querySelector('#side-a .trouble').innerText === 'Nobody serves English → Chinese now.'";
+    let missing = "return document.querySelector('#side-a .trouble').innerText === 'English → Chinese is not available now.'";
     browser.until("the answer says so too", missing).await;
-    assert!(browser.text("#past").await.contains("Nobody serves English → Chinese now."));
+    assert!(browser.text("#past").await.contains("English → Chinese is not available now."));
     browser.picture("talk-nobody").await;
 
     // Somebody comes: the page learns of it, and offers it first.
@@ -298,9 +298,9 @@ async fn a_scheduler_that_asks_for_tokens_gets_one_from_a_form() {
     );
     browser.picture("talk-token").await;
     for (token, why) in [
-        ("not a token", "not good here"),
-        ("this.is.nothing", "not good here"),
-        (&*guarded.mint("admin", "ops", &[]), "no speaker's"),
+        ("not a token", "not valid here"),
+        ("this.is.nothing", "not valid here"),
+        (&*guarded.mint("admin", "ops", &[]), "role is not session"),
     ] {
         browser.write("#lock-token", token).await;
         browser.click("#lock-go").await;

@@ -163,7 +163,7 @@ fn one_command_shows_it_all_and_an_interrupt_ends_it_with_zero() {
     demo.signal("INT");
     let (code, said) = demo.end(Duration::from_secs(40));
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("All has ended") && said.contains("nothing lost"), "{said}");
+    assert!(said.contains("Everything has stopped") && said.contains("nothing lost"), "{said}");
     assert!(nobody_listens(address));
 }
 
@@ -173,7 +173,7 @@ fn its_time_can_be_given() {
     assert!(!demo.greeting.iter().any(|line| line.contains("on purpose")), "{:?}", demo.greeting);
     let (code, said) = demo.end(Duration::from_secs(40));
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("All has ended"), "{said}");
+    assert!(said.contains("Everything has stopped"), "{said}");
 }
 
 #[test]
@@ -218,9 +218,12 @@ fn several_schedulers_share_the_work_survive_a_kill_and_end_together() {
     demo.signal("INT");
     let (code, said) = demo.end(Duration::from_secs(60));
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("scheduler 2 is gone") && said.contains("scheduler 2 is back"), "{said}");
+    assert!(
+        said.contains("Scheduler 2 ended") && said.contains("Scheduler 2 is running again"),
+        "{said}"
+    );
     assert!(said.contains("each with exit code 0"), "{said}");
-    assert!(said.contains("nothing lost, doubled or out of order"), "{said}");
+    assert!(said.contains("nothing lost, duplicated or out of order"), "{said}");
     for address in schedulers.iter().map(|(address, _)| *address).chain([address]) {
         assert!(nobody_listens(address), "{address}");
     }
@@ -252,7 +255,7 @@ fn a_second_interrupt_kills_all_at_once() {
     // One that is stopped would keep an orderly end waiting.
     signal(schedulers[0].1, "STOP");
     demo.signal("INT");
-    while !demo.lines.recv_timeout(START_LIMIT).unwrap().starts_with("Ending") {}
+    while !demo.lines.recv_timeout(START_LIMIT).unwrap().starts_with("Stopping") {}
     demo.signal("INT");
     let (code, said) = demo.end(Duration::from_secs(5));
     assert_eq!(code, Some(1), "{said}");

@@ -89,7 +89,7 @@ async fn nothing_that_serves_and_nobody_there_are_said_clearly() {
     let url = format!("http://{}", scheduler.address());
     let said = output(speak(&url, &["--src", "xx", "--signal", "0.2"])).await;
     assert_eq!(said.status.code(), Some(1));
-    assert!(text(&said.stdout).contains("nothing serves xx -> zh"), "{}", text(&said.stdout));
+    assert!(text(&said.stdout).contains("no node serves xx -> zh"), "{}", text(&said.stdout));
 
     let (code, error) = lingua(&["speak", "--url", "http://127.0.0.1:1"]);
     assert_eq!(code, Some(1));
@@ -109,7 +109,7 @@ async fn a_speaker_that_is_cut_off_comes_back_and_loses_nothing() {
     }
     let said = speaking.await.unwrap();
     let (out, error) = (text(&said.stdout), text(&said.stderr));
-    assert!(out.contains("back: the session goes on"), "{out}{error}");
+    assert!(out.contains("reconnected: the session is resumed"), "{out}{error}");
     assert!(out.contains("12 said, 12 results, 0 missing"), "{out}{error}");
     assert_eq!(said.status.code(), Some(0), "{out}{error}");
 }

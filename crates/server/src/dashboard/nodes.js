@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { bars, lines } from "./charts.js";
 import { mayChange } from "./line.js";
 import { jobsHref, pairLink } from "./links.js";
-import { arrow, idle, number, span, t } from "./words.js";
+import { arrow, idle, number, span, t, whyNot } from "./words.js";
 
 const COLUMNS = {
   id: (node) => node.node_id, state: (node) => node.state, load: (node) => node.slots.used / Math.max(1, node.slots.open),
@@ -122,7 +122,7 @@ export function one(state) {
     (data.useful_if || []).length === 0
       ? h("p", { class: "note" }, t("node.useful.none"))
       : h("ul", {}, data.useful_if.map((wish) => h("li", {}, h("strong", {}, pairLink(wish.direction)), " ",
-        t("node.lacks", { what: wish.lacks.map((why) => t(`why.${why}`)).join(", ") })))),
+        t("node.lacks", { what: whyNot(wish.lacks) })))),
     h("h3", {}, t("node.detail")),
     h("dl", { class: "facts" }, facts.filter(([, value]) => value || value === 0).map(([name, value]) => fact(t(name), name === "d.instance" ? h("a", { href: "#/instances" }, value) : String(value))))),
   past(state)];

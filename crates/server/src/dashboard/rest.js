@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { jobsHref, linked, nodeHref, sessionsHref } from "./links.js";
-import { clock, number, span, t } from "./words.js";
+import { clock, number, span, t, whyNot } from "./words.js";
 
 export function instances(state) {
   const stats = state.stats;
@@ -51,11 +51,11 @@ function answer(data) {
     h("p", {}, data.waiting > 0 && [t("e.waiting", { n: number(data.waiting) }), " "],
       h("a", { href: jobsHref({ src: data.src, tgt: data.tgt }) }, t("e.jobs"))),
     node && h("p", {}, linked(node.eligible ? t("e.one", { id: node.node_id })
-      : t("e.not", { id: node.node_id, why: node.why_not.map((why) => t(`why.${why}`)).join(", ") }), [[node.node_id, nodeHref(node.node_id)]])),
+      : t("e.not", { id: node.node_id, why: whyNot(node.why_not) }), [[node.node_id, nodeHref(node.node_id)]])),
     data.reasons.length > 0 && h("table", { class: "list slim" },
       h("caption", {}, t("e.reasons")),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("e.reason")), h("th", { scope: "col" }, t("e.nodes")))),
       h("tbody", {}, data.reasons.map((one) => h("tr", { "data-key": one.reason },
-        h("td", {}, t(`why.${one.reason}`)), h("td", { class: "num" }, number(one.nodes)))))),
+        h("td", {}, whyNot([one.reason])), h("td", { class: "num" }, number(one.nodes)))))),
   ];
 }

@@ -1,5 +1,7 @@
 // Every word of the page, in English and Chinese, and how numbers and times are written.
 
+import { arrow, idle as idleIn, whyNot as whyNotIn } from "./reasons.js";
+
 const WORDS = {
   en: {
     "skip": "Skip to content", "nav.label": "Sections", "nav.": "Overview", "nav.nodes": "Nodes", "nav.jobs": "Jobs",
@@ -58,12 +60,11 @@ const WORDS = {
     "instances": "Instances", "i.id": "Instance", "i.address": "Address", "i.since": "Running for", "i.nodes": "Nodes", "i.sessions": "Sessions", "i.jobs": "Open / queued jobs", "i.inbox": "Inbox", "i.leads": "Leader of", "i.seen": "Last seen", "i.version": "Version",
     "i.this": "this one", "i.missing": "missing", "i.draining": "stopping", "i.alive": "running", "i.state": "State", "instances.empty": "No figures yet.",
     "task.deadlines": "deadlines", "task.snapshot": "snapshot", "task.janitor": "cleanup",
-    "explain": "Which nodes can take a job?", "explain.note": "Enter a direction to see which nodes could take such a job now, and why the others could not.",
+    "explain": "How many nodes can take a job?", "explain.note": "Enter a direction to see how many nodes could take such a job now, and why the others could not.",
     "e.src": "From", "e.tgt": "Into", "e.tts": "Spoken, not only text", "e.node": "And this node (optional)", "e.ask": "Explain",
     "e.some": "{n} of {all} nodes could take it now. One of those with a free slot is chosen at random.", "e.nobody": "No node could take it now.", "e.waiting": "{n} jobs are queued for this direction.", "e.jobs": "Jobs of this direction",
     "e.reasons": "Why the others cannot", "e.reason": "Reason", "e.nodes": "Nodes", "e.idle": "The answer appears here.",
     "e.one": "{id} could take it.", "e.not": "{id} could not take it: {why}.",
-    "why.asr": "does not recognise the source language", "why.semantic": "does not repair the source language", "why.nmt": "does not translate this direction", "why.tts": "does not speak the target language", "why.service": "has a service that is not ready", "why.model": "lacks a model", "why.tenant": "serves other tenants only", "why.text": "takes speech only, and no text", "why.private": "takes only jobs that name it", "why.health": "is not ready", "why.stale": "has an overdue heartbeat", "why.overloaded": "is overloaded", "why.unknown": "is unknown to this scheduler",
     "jobs": "Jobs", "jobs.shown": "{n} of {all} shown", "jobs.silent": "Instance {id} did not answer: its jobs are not shown.", "jobs.empty": "No job matches.", "jobs.older": "Older →", "jobs.newest": "← Newest", "jobs.any": "any", "jobs.filter": "Filter", "jobs.all": "Show all",
     "jobs.kept": "Open jobs, and jobs that ended within the last {minutes} minutes; each instance keeps at most {n} of them.",
     "jobs.by.src": "From", "jobs.by.tgt": "Into", "jobs.by.tenant": "Tenant", "jobs.by.node": "Node", "jobs.by.code": "Code", "jobs.by.session": "Session", "jobs.by.instance": "Instance",
@@ -86,7 +87,7 @@ const WORDS = {
     "theme": "主题", "theme.auto": "自动", "theme.light": "浅色", "theme.dark": "深色", "lang": "语言",
     "kpi.rate": "每秒任务数", "kpi.ok": "成功率", "kpi.ok.sub": "最近一分钟", "matrix.wait": "{n} 在等", "kpi.sentence": "句子延迟（p95）", "kpi.slots": "占用槽位", "kpi.waiting": "排队任务", "kpi.sessions": "会话",
     "kpi.sessions.sub": "{n} 个已连接", "kpi.slots.sub": "共 {n}", "kpi.open": "{n} 个进行中", "kpi.sentence.sub": "从说完到收到结果", "kpi.none": "尚无任务",
-    "charts": "运行情况", "chart.rate": "每秒任务数", "chart.latency": "耗时", "chart.endings": "结束原因", "chart.empty": "暂无数据：五秒内会有第一批数据。",
+    "charts": "图表", "chart.rate": "每秒任务数", "chart.latency": "耗时", "chart.endings": "结束原因", "chart.empty": "暂无数据：五秒内会有第一批数据。",
     "series.rate": "已结束", "latency.of": "显示", "latency.job": "任务", "latency.dispatch": "派发", "latency.sentence": "句子",
     "matrix": "语言方向", "matrix.note": "行是说的语言，列是听的语言。显示空闲/全部槽位。选择单元格查看原因。", "matrix.empty": "还没有节点提供任何语言方向。", "matrix.corner": "从 \\ 到",
     "matrix.cell": "{src} 到 {tgt}：{supply}。{slots} 个槽位中 {free} 个空闲，另有 {not_open} 个尚未开放，{nodes} 个节点中 {ready} 个就绪，{waiting} 个任务排队。", "matrix.more": "另有 {n} 种语言未显示；有问题的方向都已显示。",
@@ -108,9 +109,8 @@ const WORDS = {
     "sessions": "会话", "sessions.empty": "没有打开的会话。", "s.id": "会话", "s.direction": "方向", "s.client": "客户端", "s.since": "开始", "s.utterances": "句数", "s.tenant": "租户", "s.instance": "实例", "s.here": "已连接", "s.away": "已断开，可恢复", "sessions.all": "全部会话", "session.gone": "没有这个编号的会话。", "session.jobs": "该会话的任务", "session.jobs.empty": "最近一小时该会话没有任务。", "sessions.shown": "显示 {n} / {all}", "sessions.silent": "实例 {id} 没有应答：它的会话没有显示。",
     "instances": "实例", "i.id": "实例", "i.address": "地址", "i.since": "已运行", "i.nodes": "节点", "i.sessions": "会话", "i.jobs": "进行中 / 排队任务", "i.inbox": "收件箱", "i.leads": "主导任务", "i.seen": "最后消息", "i.version": "版本",
     "i.this": "当前", "i.missing": "失联", "i.draining": "正在停止", "i.alive": "运行中", "i.state": "状态", "instances.empty": "暂无数据。", "task.deadlines": "超时清理", "task.snapshot": "快照", "task.janitor": "清理",
-    "explain": "哪些节点能接任务？", "explain.note": "输入一个方向，查看现在哪些节点能接这样的任务，其余为何不能。", "e.src": "从", "e.tgt": "到", "e.tts": "需要语音，不只是文字", "e.node": "以及这个节点（可选）", "e.ask": "解释",
+    "explain": "有多少节点能接任务？", "explain.note": "输入一个方向，查看现在有多少节点能接这样的任务，其余为何不能。", "e.src": "从", "e.tgt": "到", "e.tts": "需要语音，不只是文字", "e.node": "以及这个节点（可选）", "e.ask": "解释",
     "e.some": "{all} 个节点中有 {n} 个现在能接。从有空闲槽位的节点中随机选择。", "e.nobody": "现在没有节点能接。", "e.waiting": "该方向有 {n} 个任务排队。", "e.jobs": "该方向的任务", "e.reasons": "其余节点为何不能", "e.reason": "原因", "e.nodes": "节点数", "e.idle": "答案显示在这里。", "e.one": "{id} 能接。", "e.not": "{id} 不能接：{why}。",
-    "why.asr": "不识别该语言", "why.semantic": "不修复该语言", "why.nmt": "不翻译该方向", "why.tts": "不合成该语言", "why.service": "有服务未就绪", "why.model": "缺少模型", "why.tenant": "属于其他租户", "why.text": "只接语音，不接文字", "why.private": "只接点名的任务", "why.health": "未就绪", "why.stale": "心跳超时", "why.overloaded": "过载", "why.unknown": "这里不认识",
     "jobs": "任务", "jobs.shown": "显示 {n} / {all}", "jobs.silent": "实例 {id} 没有应答：它的任务没有显示。", "jobs.empty": "没有符合条件的任务。", "jobs.older": "更早 →", "jobs.newest": "← 最新", "jobs.any": "任意", "jobs.filter": "筛选", "jobs.all": "显示全部",
     "jobs.kept": "进行中的任务，以及最近 {minutes} 分钟内结束的任务；每个实例最多保留 {n} 个。",
     "jobs.by.src": "从", "jobs.by.tgt": "到", "jobs.by.tenant": "租户", "jobs.by.node": "节点", "jobs.by.code": "代码", "jobs.by.session": "会话", "jobs.by.instance": "实例",
@@ -121,7 +121,7 @@ const WORDS = {
   },
 };
 
-// Findings and reasons come from the scheduler in English; these are their Chinese.
+// Findings come from the scheduler in English; this is their Chinese.
 const FINDINGS_ZH = {
   store_down: "存储没有应答；恢复之前拒绝新的任务和会话。", snapshot_old: "有一段时间没有新数据，显示的是旧数据。", draining: "实例 {subject} 正在停止，不接新任务。",
   no_nodes: "没有节点连接，无法翻译。", no_ready_node: "有节点连接，但都未就绪。", pair_starved: "{subject} 有 {count} 个任务在等，没有空闲槽位。",
@@ -129,18 +129,6 @@ const FINDINGS_ZH = {
   pair_unserved: "最近有人请求 {subject}，但没有节点提供。", breaker_open: "{count} 个节点失败过多，任务暂时转到别处{nodes}。", nodes_overdue: "{count} 个节点心跳超时{nodes}。",
   nodes_overloaded: "{count} 个节点的资源超过阈值{nodes}。", nodes_ordered: "{count} 个节点被管理员排空或屏蔽{nodes}。", all_slots_taken: "所有节点的槽位都已占用。", inbox_deep: "实例 {subject} 有 {count} 条消息未处理。",
 };
-const IDLE_ZH = [
-  [/^it is not connected$/, "没有连接"], [/^its heartbeat is overdue$/, "心跳超时"], [/^an administrator drains it$/, "管理员正在排空它"], [/^an administrator blocked it$/, "管理员屏蔽了它"],
-  [/^it failed too often and gets no jobs for (\d+) s$/, "失败过多，$1 秒内不分配任务"], [/^it failed before and gets one job as a probe$/, "曾经失败，先分配一个任务试探"],
-  [/^the scheduler has just started: it gets jobs once it says what it runs, or in (\d+) s$/, "调度器刚启动：它报告正在处理的任务后即可接任务，最迟 $1 秒后"],
-  [/^it was put aside after (\d+) failures in a row(?:, the last one (\w+))?: it gets one job as a probe in (\d+) s.*$/, (all, n, code, s) => `连续失败 ${n} 次${code ? `（最近一次 ${code}）` : ""}，已被搁置：${s} 秒后分配一个任务试探，或由所有者恢复`],
-  [/^it was put aside after (\d+) failures in a row(?:, the last one (\w+))?: it gets one job as a probe now$/, (all, n, code) => `连续失败 ${n} 次${code ? `（最近一次 ${code}）` : ""}，已被搁置：现在分配一个任务试探`],
-  [/^it reports a resource above the threshold.*$/, "资源超过阈值：其他节点没有空闲时才分配任务"], [/^it reports the state (\w+)$/, (all, word) => `上报状态：${t(`state.${word}`)}`], [/^it takes only jobs that name it.*$/, "只接点名的任务"],
-  [/^it has no speech synthesis, so it gets text jobs only$/, "没有语音合成，只接文字任务"], [/^it lacks (.*)$/, "缺少 $1"], [/^all its open slots are taken$/, "开放的槽位都被占用"],
-  [/^(\d+) of (\d+) slots open; the others open as its jobs succeed$/, "$2 个槽位中开放 $1 个，其余随任务成功逐步开放"],
-  [/^it has shown itself on (\d+) of (\d+) slots.*$/, "$2 个槽位中 $1 个照常使用，其余在任务成功之前只在别处没有空闲时使用"], [/^services that are not ready: (.*)$/, "未就绪的服务：$1"],
-  [/^it lists no language for semantic repair.*$/, "没有列出可语义修复的语言：服务尚未运行"],
-];
 
 // Why a token is refused: how the scheduler's sentence begins, and the sentences of the page.
 const DENIALS = {
@@ -148,7 +136,7 @@ const DENIALS = {
   "the token is not good here": ["This token is not valid here{rest}.", "此令牌在这里无效：内容不完整，或由其他密钥签名。"],
   "it is no token": ["This is not a token: it has characters that no token has.", "这不是令牌：含有令牌不会有的字符。"],
   "the token is not good yet": ["This token is not valid yet.", "此令牌尚未生效。"],
-  "the token has expired": ["The token has expired. Enter a newer one to continue.", "令牌已过期，请出示新的令牌。"],
+  "the token has expired": ["The token has expired. Enter a newer one to continue.", "令牌已过期，请输入新的令牌。"],
   "the token is revoked": ["The token was revoked.", "令牌已被吊销。"],
   "this is for tokens of the role": ["The token is valid, but its role is neither admin nor viewer.", "令牌有效，但角色既不是 admin 也不是 viewer。"],
 };
@@ -182,7 +170,7 @@ export function finding(found) {
   return arrow(put(text, { ...found, nodes: names.length > 0 ? `（${names.join("，")}${rest}）` : "" }));
 }
 
-export const arrow = (text) => text.replaceAll("<->", " ↔ ").replaceAll("->", " → ");
+export { arrow };
 
 // `{rest}` is what the scheduler says behind these words.
 export function denial(detail) {
@@ -190,11 +178,9 @@ export function denial(detail) {
   return texts ? put(texts[lang === "zh" ? 1 : 0], { rest: detail.slice(said.length) }) : detail;
 }
 
-export function idle(sentence) {
-  if (lang !== "zh") return sentence;
-  const known = IDLE_ZH.find(([pattern]) => pattern.test(sentence));
-  return known ? sentence.replace(known[0], known[1]) : sentence;
-}
+export const idle = (sentence) => idleIn(sentence, lang);
+
+export const whyNot = (words) => whyNotIn(words, lang);
 
 // Why a job was cancelled, in the scheduler's word for it.
 const REASONS = {

@@ -25,8 +25,8 @@ refusals!(OrderRefusals: InvalidMessage, NotFound, SchedulerDependencyDown);
 #[utoipa::path(
     get, path = "/api/v1/nodes", operation_id = "list_nodes", tag = "admin",
     params(
-        ("limit" = Option<u64>, Query, minimum = 1, maximum = 1_000, description = "At most so many; 100 if absent"),
-        ("after" = Option<String>, Query, description = "Only nodes behind this one, by name"),
+        ("limit" = Option<u64>, Query, minimum = 1, maximum = 1_000, description = "Maximum number of entries; 100 if absent"),
+        ("after" = Option<String>, Query, description = "`next` of the previous page"),
         ("state" = Option<String>, Query, description = "Only nodes in this state: `registering`, `ready`, `degraded`, `draining` or `offline`"),
         ("instance" = Option<String>, Query, description = "Only nodes that this instance has, or last had, a connection to"),
         ("src" = Option<String>, Query, description = "Only nodes that translate from this language"),
@@ -73,9 +73,9 @@ impl NodeFilter {
     }
 }
 
-/// Look at one node
+/// Get a node
 ///
-/// The owner's view: its state, why it gets no jobs, and what would make it useful.
+/// Its state, why it gets no jobs, and what would make it more useful.
 #[utoipa::path(
     get, path = "/api/v1/nodes/{id}", operation_id = "get_node", tag = "admin",
     params(("id" = String, Path, description = "The node's id")),
@@ -88,9 +88,9 @@ pub(crate) async fn node(State(engine): State<Engine>, segment: Segment) -> Answ
     Ok(Json(NodeBody::whole(&view, wanted)))
 }
 
-/// List the directed pairs
+/// List the language directions
 ///
-/// With the nodes that serve each, their free slots and the jobs in line.
+/// Each with the nodes that serve it, their free slots and the queued jobs.
 #[utoipa::path(
     get, path = "/api/v1/pools", operation_id = "list_pools", tag = "admin",
     responses((status = 200, body = PoolsBody))
@@ -103,7 +103,7 @@ pub(crate) async fn pools(State(engine): State<Engine>) -> Json<PoolsBody> {
 
 /// Drain a node
 ///
-/// It finishes what it has and gets nothing new.
+/// It finishes its jobs and gets no new ones.
 #[utoipa::path(
     post, path = "/api/v1/nodes/{id}/drain", operation_id = "drain_node", tag = "admin",
     params(("id" = String, Path, description = "The node's id")),
@@ -117,7 +117,7 @@ pub(crate) async fn drain(
     order(&door, &actor, segment, Order::Drain).await
 }
 
-/// Let a node serve again
+/// Return a drained or blocked node to service
 #[utoipa::path(
     post, path = "/api/v1/nodes/{id}/resume", operation_id = "resume_node", tag = "admin",
     params(("id" = String, Path, description = "The node's id")),
@@ -131,9 +131,9 @@ pub(crate) async fn resume(
     order(&door, &actor, segment, Order::Serve).await
 }
 
-/// Shut a node out
+/// Block a node
 ///
-/// Its connection is closed, its jobs look elsewhere, and it cannot register until it is resumed.
+/// Its connection is closed, its jobs are retried on other nodes, and it cannot register until it is resumed.
 #[utoipa::path(
     post, path = "/api/v1/nodes/{id}/block", operation_id = "block_node", tag = "admin",
     params(("id" = String, Path, description = "The node's id")),

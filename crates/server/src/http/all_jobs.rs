@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use lingua_core::outcome::Code;
@@ -14,7 +14,7 @@ use lingua_engine::job_log::{JobCursor, JobFilter, JobSummary};
 use lingua_store::jobs::JobRecord;
 
 use super::error::{Answer, outcome, refusals, refused};
-use super::everywhere::{gather, only_peers, query};
+use super::everywhere::{gather, query};
 use super::paging::{self, Page};
 use super::query::{Params, Segment, named};
 use super::{Door, jobs};
@@ -32,22 +32,22 @@ refusals!(CancelRefusals: InvalidMessage, NotFound, Conflict, SchedulerDependenc
 
 /// List the jobs of all instances
 ///
-/// Those that are open, and those that ended within the last hour as far as they are kept; the newest
-/// first. How they went, not what was said. The other instances are asked for theirs in this moment; one that
-/// does not answer is named.
+/// Open jobs, and jobs that ended within the last hour as far as they are kept; newest first. Without
+/// audio and text. The other instances are asked at the time of the call; those that do not answer are
+/// listed in `silent`.
 #[utoipa::path(
     get, path = "/api/v1/jobs", operation_id = "list_jobs", tag = "admin",
     params(
-        ("limit" = Option<u64>, Query, minimum = 1, maximum = 1_000, description = "At most so many; 100 if absent"),
-        ("after" = Option<String>, Query, description = "`next` of the page before"),
+        ("limit" = Option<u64>, Query, minimum = 1, maximum = 1_000, description = "Maximum number of entries; 100 if absent"),
+        ("after" = Option<String>, Query, description = "`next` of the previous page"),
         ("state" = Option<String>, Query, description = "`open`, `ended`, or a state such as `FAILED`"),
-        ("src" = Option<String>, Query, description = "Only those in which this language may be spoken"),
-        ("tgt" = Option<String>, Query, description = "Only those that are translated into this language; with `src`, in this direction"),
-        ("tenant" = Option<String>, Query, description = "Only those of this tenant"),
-        ("session" = Option<String>, Query, description = "Only those of this session"),
-        ("node" = Option<String>, Query, description = "Only those with an attempt on this node"),
-        ("code" = Option<String>, Query, description = "Only those that ended with this code; `ok` for a result, `empty` for none"),
-        ("instance" = Option<String>, Query, description = "Only those of this instance"),
+        ("src" = Option<String>, Query, description = "Only jobs in which this language may be spoken"),
+        ("tgt" = Option<String>, Query, description = "Only jobs that are translated into this language; with `src`, in this direction"),
+        ("tenant" = Option<String>, Query, description = "Only jobs of this tenant"),
+        ("session" = Option<String>, Query, description = "Only jobs of this session"),
+        ("node" = Option<String>, Query, description = "Only jobs with an attempt on this node"),
+        ("code" = Option<String>, Query, description = "Only jobs that ended with this code; `ok`: with a result, `empty`: no speech was found"),
+        ("instance" = Option<String>, Query, description = "Only jobs of this instance"),
     ),
     responses((status = 200, body = JobsBody), ListRefusals)
 )]
@@ -69,13 +69,7 @@ pub(crate) async fn jobs(State(door): State<Door>, params: Params) -> Answer<Jso
 }
 
 /// `/internal/v1/jobs`: those of this instance, for another one.
-pub(crate) async fn of_this_one(
-    State(engine): State<Engine>,
-    headers: HeaderMap,
-    uri: Uri,
-    params: Params,
-) -> Answer {
-    only_peers(&engine, &headers, uri).await?;
+pub(crate) async fn of_this_one(State(engine): State<Engine>, params: Params) -> Answer {
     let limit = within("limit", params.number("limit")?.unwrap_or(1), 1..=paging::MOST + 1)?;
     let after: Option<JobCursor> = params.get("after")?;
     let limit = usize::try_from(limit).expect("at most 1001");
@@ -126,13 +120,13 @@ fn question(filter: &JobFilter, after: Option<&JobCursor>, limit: usize) -> Stri
     )
 }
 
-/// Look at one job
+/// Get any job
 ///
-/// By its id, or by the one under which its node knows it. How it went, not what was said. It is
-/// remembered for an hour after its end, as far as the list of jobs is kept.
+/// By its id, or by the id that its node was given. Without audio and text. It is kept for an hour after
+/// its end, as far as the list of jobs is kept.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{job_id}", operation_id = "get_any_job", tag = "admin",
-    params(("job_id" = String, Path, description = "The job's id, or the one that its node knows")),
+    params(("job_id" = String, Path, description = "The job's id, or the id that its node was given")),
     responses((status = 200, body = JobDetail), JobRefusals)
 )]
 pub(crate) async fn job(State(door): State<Door>, segment: Segment) -> Answer {
@@ -169,12 +163,9 @@ async fn known(engine: &Engine, id: JobId) -> Answer<(JobId, JobRecord)> {
 /// `tenant` as a caller of that tenant does.
 pub(crate) async fn one_of_this_one(
     State(engine): State<Engine>,
-    headers: HeaderMap,
-    uri: Uri,
     segment: Segment,
     params: Params,
 ) -> Answer {
-    only_peers(&engine, &headers, uri).await?;
     let id: JobId = named("job_id", segment)?;
     if let Some(tenant) = params.get::<TenantId>("tenant")? {
         return Ok(match jobs::for_another(&engine, id, &tenant).await {
@@ -188,12 +179,12 @@ pub(crate) async fn one_of_this_one(
     })
 }
 
-/// Cancel a job
+/// Cancel any job
 ///
-/// On whichever instance it is. Of a job that is over it means nothing; the answer says how it ended.
+/// On whichever instance it is. It has no effect on a job that has ended; the answer says how it ended.
 #[utoipa::path(
     post, path = "/api/v1/jobs/{job_id}/cancel", operation_id = "cancel_any_job", tag = "admin",
-    params(("job_id" = String, Path, description = "The job's id, or the one that its node knows")),
+    params(("job_id" = String, Path, description = "The job's id, or the id that its node was given")),
     responses((status = 200, body = Cancelled), CancelRefusals)
 )]
 pub(crate) async fn cancel(
@@ -237,13 +228,7 @@ async fn cancel_here(engine: &Engine, id: &JobId) -> Option<Cancelled> {
 }
 
 /// `/internal/v1/jobs/{job_id}/cancel`: gives up a job of this instance, for another one.
-pub(crate) async fn cancel_of_this_one(
-    State(engine): State<Engine>,
-    headers: HeaderMap,
-    uri: Uri,
-    segment: Segment,
-) -> Answer {
-    only_peers(&engine, &headers, uri).await?;
+pub(crate) async fn cancel_of_this_one(State(engine): State<Engine>, segment: Segment) -> Answer {
     let id: JobId = named("job_id", segment)?;
     Ok(match cancel_here(&engine, &id).await {
         Some(cancelled) => Json(cancelled).into_response(),

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 
 static TEXT: LazyLock<String> = LazyLock::new(|| crate::wire::asyncapi::document().to_string());
 
-/// Read the description of the sockets
+/// Get the description of the WebSocket messages
 #[utoipa::path(
     get, path = "/asyncapi.json", tag = "probes",
     responses((status = 200, body = Object, description = "AsyncAPI 3.0"))

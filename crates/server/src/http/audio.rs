@@ -27,7 +27,7 @@ pub(crate) struct Kept {
     expires_ms: u64,
 }
 
-/// Hand in audio ahead of its job
+/// Upload the audio of a job
 #[utoipa::path(
     post, path = "/v1/audio", operation_id = "keep_audio", tag = "audio",
     request_body(content = Vec<u8>, content_type = "application/octet-stream",
@@ -44,12 +44,12 @@ pub(crate) async fn keep(
     Ok(Json(Kept { audio_ref, expires_ms }))
 }
 
-/// Fetch audio by its reference
+/// Get uploaded audio
 ///
-/// Only references that were made here are good, each until it expires.
+/// Only by references of this instance, until they expire.
 #[utoipa::path(
     get, path = "/v1/audio/{ref}", operation_id = "fetch_audio", tag = "audio",
-    params(("ref" = String, Path, description = "What stands behind `blob://`")),
+    params(("ref" = String, Path, description = "The part of the reference after `blob://`")),
     responses(
         (status = 200, body = Vec<u8>, content_type = "application/octet-stream",
             description = "The bytes as they were handed in"),

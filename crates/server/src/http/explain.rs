@@ -17,17 +17,18 @@ use crate::wire::http::invalid;
 
 refusals!(Refusals: InvalidMessage, InvalidLanguage);
 
-/// Explain where a job would go
+/// Explain how many nodes could take a job
 ///
-/// Or why nowhere: per reason how many nodes, and what is missing as its caller would be told.
+/// And why the others could not: the number of nodes for each reason, and what is missing, in the words of
+/// the refusal that the caller would get.
 #[utoipa::path(
     get, path = "/api/v1/explain", tag = "admin",
     params(
         ("src" = String, Query, description = "The source language", example = "en"),
         ("tgt" = String, Query, description = "The target language", example = "zh"),
-        ("tts" = Option<bool>, Query, description = "Whether the translation is to be spoken; true if absent"),
-        ("tenant" = Option<String>, Query, description = "Whose job it would be; `default` if absent"),
-        ("node" = Option<String>, Query, description = "Say also how this node stands to a job that names it"),
+        ("tts" = Option<bool>, Query, description = "Whether the job needs speech output; true if absent"),
+        ("tenant" = Option<String>, Query, description = "The tenant of the job; `default` if absent"),
+        ("node" = Option<String>, Query, description = "Also explain whether this node could take a job that names it"),
     ),
     responses((status = 200, body = ExplainBody), Refusals)
 )]

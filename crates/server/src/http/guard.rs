@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use lingua_core::outcome::Code;
@@ -11,11 +11,13 @@ use lingua_engine::Engine;
 use lingua_engine::job::Refusal;
 use tokio::time::Instant;
 
-use super::error::{RefusalReason, Refused, refused};
+use super::error::{RefusalReason, Refused, nothing_at, refused};
 use super::query;
 use crate::audit::{Actor, Audit, Call};
 use crate::identity::{Authenticator, BearerToken, Caller, Role, other_role};
 use crate::listener::Peer;
+use crate::peers;
+use crate::peers::ask::is_a_question;
 use crate::tls::Certified;
 
 /// Who may call a route.
@@ -27,8 +29,32 @@ pub(crate) enum Who {
     These(&'static [Role]),
     /// A socket: it is asked in its first message, unless it has shown a token before.
     Socket(Role),
-    /// Other instances, who know names that nobody else does, and with TLS show a certificate.
-    Peers,
+    /// Other instances: they sign what they ask for, and with TLS show a certificate.
+    Peers(Mark),
+}
+
+/// How an instance signs a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mark {
+    /// For bodies: what people said and nodes answered.
+    Bodies,
+    /// For what operators ask or order.
+    Question,
+}
+
+impl Mark {
+    /// Refuses a request without it. Where questions are asked, nobody else learns that there is anything.
+    fn is_on(self, engine: &Engine, headers: &HeaderMap, uri: &Uri) -> Result<(), Refused> {
+        match self {
+            Mark::Bodies if peers::asks_for_bodies(engine, headers, uri) => Ok(()),
+            Mark::Bodies => {
+                let detail = "this is for other instances, who sign what they ask for";
+                Err(Refused(Refusal::new(Code::Forbidden, detail).because("not_an_instance")))
+            }
+            Mark::Question if is_a_question(engine, headers, uri) => Ok(()),
+            Mark::Question => Err(nothing_at(uri)),
+        }
+    }
 }
 
 impl Who {
@@ -78,8 +104,12 @@ impl Guard {
         let certified = peer.and_then(|peer| peer.certified.as_deref());
         match self.who {
             Who::Everybody => {}
-            Who::Peers if self.authenticator.is_peer(certified, self.now_s()) => {}
-            Who::Peers => {
+            Who::Peers(mark) if self.authenticator.is_peer(certified, self.now_s()) => {
+                if let Err(refused) = mark.is_on(&self.engine, request.headers(), request.uri()) {
+                    return (known, refused.into_response());
+                }
+            }
+            Who::Peers(_) => {
                 let detail = "this is for other instances, by their certificates";
                 let refusal = Refusal::new(Code::Forbidden, detail).because("no_certificate");
                 return (known, Refused(refusal).into_response());

@@ -35,10 +35,10 @@ pub(crate) struct Ready {
     store: &'static str,
 }
 
-/// Is the process alive?
+/// Check that the process is alive
 ///
-/// Says nothing about its store. Who does not ask for JSON is told `OK` as text, as probes of the older scheduler
-/// expect it.
+/// It does not check the store. Without `Accept: application/json` the answer is the text `OK`, which probes
+/// of the older scheduler expect.
 #[utoipa::path(
     get, path = "/health", tag = "probes",
     responses((status = 200, content((Health = "application/json"), (String = "text/plain", example = "OK"))))
@@ -59,9 +59,9 @@ fn wants_json(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Can it take work?
+/// Check that the instance takes work
 ///
-/// The store answers and the process is not on its way out.
+/// The store answers, and the process is not stopping.
 #[utoipa::path(
     get, path = "/ready", tag = "probes",
     responses((status = 200, body = Ready), ReadyRefusals)

@@ -33,14 +33,14 @@ refusals!(CancelRefusals: InvalidMessage, NotFound, Conflict, SchedulerDependenc
 refusals!(MessageRefusals: InvalidMessage, MessageTooLarge, QuotaExceeded, Forbidden, NotFound, StaleAttempt,
     RateLimited, SchedulerDependencyDown);
 
-/// Ask how a job stands
+/// Get a job of the caller's tenant
 ///
-/// The result of a job is kept for a while by the instance that looked after it; another instance
-/// knows its state, and with `attempts` asks that one for its attempts.
+/// The result is kept for a while by the instance that ran the job. Other instances know its state, and with
+/// `attempts` they ask that instance for its attempts.
 #[utoipa::path(
     get, path = "/v1/job/{job_id}", operation_id = "get_job", tag = "jobs",
     params(
-        ("job_id" = String, Path, description = "As the answer to the hand-in named it"),
+        ("job_id" = String, Path, description = "The `job_id` of the answer to its submission"),
         ("wait_ms" = Option<u64>, Query, maximum = 60_000,
             description = "Answer only when the job is over, or after so long; at once if absent"),
         ("attempts" = Option<bool>, Query,
@@ -100,12 +100,12 @@ pub(super) async fn for_another(engine: &Engine, id: JobId, tenant: &TenantId) -
     Some(body.for_another(engine.instance().id.as_str()))
 }
 
-/// Give a job up
+/// Cancel a job of the caller's tenant
 ///
-/// Of a job that is over it means nothing; the answer says how it ended.
+/// It has no effect on a job that has ended; the answer says how it ended.
 #[utoipa::path(
     delete, path = "/v1/job/{job_id}", operation_id = "cancel_job", tag = "jobs",
-    params(("job_id" = String, Path, description = "As the answer to the hand-in named it")),
+    params(("job_id" = String, Path, description = "The `job_id` of the answer to its submission")),
     responses((status = 200, body = Cancelled), CancelRefusals)
 )]
 pub(crate) async fn cancel(
@@ -146,7 +146,7 @@ async fn known(engine: &Engine, caller: &Caller, id: &JobId) -> Result<JobRecord
     own.ok_or_else(|| refused(Code::NotFound, "there is no such job"))
 }
 
-/// Take a job
+/// Acknowledge a job
 #[utoipa::path(
     post, path = "/v1/job/ack", operation_id = "ack_job", tag = "nodes", request_body = AckRequest,
     responses((status = 200, body = Done), MessageRefusals)
@@ -178,7 +178,7 @@ pub(crate) async fn done(
 
 /// Fail a job
 ///
-/// It is tried again elsewhere.
+/// It is retried on another node.
 #[utoipa::path(
     post, path = "/v1/job/fail", operation_id = "fail_job", tag = "nodes", request_body = FailRequest,
     responses((status = 200, body = Done), MessageRefusals)

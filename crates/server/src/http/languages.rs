@@ -30,8 +30,8 @@ struct ServedPair {
 
 /// List the language pairs that are served now
 ///
-/// To the caller's tenant, by nodes that take jobs, so that a client offers what it can keep. A pair
-/// that is not among them may be by the time of the first sentence, and one that is may be full.
+/// Served to the caller's tenant by nodes that take jobs, so that a client offers only those. A pair that is
+/// not listed may be served a moment later, and a listed one may be full.
 #[utoipa::path(
     get, path = "/v1/languages", operation_id = "list_languages", tag = "jobs",
     responses((status = 200, body = LanguagesBody))

@@ -14,7 +14,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 /// Whoever reads too often waits for a turn and takes no more than one thread.
 static WRITING: Semaphore = Semaphore::const_new(1);
 
-/// Read the metrics
+/// Get the metrics
 #[utoipa::path(
     get, path = "/metrics", tag = "probes",
     responses((status = 200, body = String, content_type = "application/openmetrics-text",

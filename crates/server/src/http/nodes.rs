@@ -44,7 +44,7 @@ refusals!(NextRefusals: InvalidMessage, NotFound, Conflict, Forbidden);
 
 /// Register a node
 ///
-/// The newest registration of a node counts; who asks for jobs under an older one is told 409.
+/// The newest registration of a node counts; requests for jobs under an older one get 409.
 #[utoipa::path(
     post, path = "/v1/node/register", operation_id = "register_node", tag = "nodes", request_body = NodeReport,
     responses((status = 200, body = Registered), RegisterRefusals)
@@ -111,7 +111,7 @@ pub(crate) async fn register(
     }))
 }
 
-/// Say that a node lives, and what changed
+/// Send a heartbeat with what changed
 #[utoipa::path(
     post, path = "/v1/node/heartbeat", operation_id = "heartbeat_node", tag = "nodes", request_body = NodeReport,
     responses((status = 200, body = Done), HeartbeatRefusals)
@@ -137,7 +137,7 @@ pub(crate) async fn heartbeat(
     Ok(Json(DONE))
 }
 
-/// Ask for the next message
+/// Get the next message of a node
 ///
 /// For a node that registered without an endpoint. The answer is one message in the form of the node
 /// socket: `job_assign`, `job_cancel` or `node_control`.

@@ -19,17 +19,17 @@ use crate::wire::http::{ErrorBody, ProblemBody};
 #[openapi(
     info(
         title = "Lingua Scheduler",
-        description = "Hand in speech, register nodes, and see why things are as they are.\n\n\
+        description = "Submit speech, register nodes, and see the state of the system and its reasons.\n\n\
             JSON in, JSON out. Unknown fields are ignored and `null` equals absent. Times are epoch \
-            milliseconds. A refusal has a stable code, a sentence and, if trying again makes sense, \
-            when.",
+            milliseconds. An error has a stable code, a sentence and, if a retry makes sense, \
+            the time to wait.",
     ),
     tags(
-        (name = "jobs", description = "Hand in an utterance and follow it"),
-        (name = "audio", description = "Audio ahead of its job"),
-        (name = "nodes", description = "What a node calls"),
+        (name = "jobs", description = "Submit an utterance and follow it"),
+        (name = "audio", description = "Upload audio before its job"),
+        (name = "nodes", description = "For nodes"),
         (name = "admin", description = "For operators and node owners"),
-        (name = "probes", description = "For whatever watches the process"),
+        (name = "probes", description = "Health checks and metrics"),
     ),
     paths(
         dispatch::f2f, jobs::view, jobs::cancel,
@@ -134,7 +134,7 @@ pub(crate) fn parameters(method: &str, path: &str) -> Option<&'static BTreeSet<S
     PARAMETERS.get(&(method.to_owned(), path.to_owned()))
 }
 
-/// Read this description
+/// Get this description
 #[utoipa::path(
     get, path = "/openapi.json", tag = "probes",
     responses((status = 200, body = Object, description = "OpenAPI 3.1"))

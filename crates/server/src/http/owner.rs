@@ -16,16 +16,16 @@ use crate::wire::http::{DONE, Done};
 
 page! {
     NODE_PAGE: "node_page", None;
-    "index.html", "style.css", "icon.svg", "app.js", "words.js",
+    "index.html", "style.css", "icon.svg", "app.js", "words.js"; from "dashboard": "reasons.js"
 }
 
 refusals!(OwnNodeRefusals: InvalidMessage, NotFound, Forbidden);
 refusals!(OwnWordRefusals: InvalidMessage, NotFound, Forbidden, RateLimited);
 
-/// Look at one's own node
+/// Get one's own node
 ///
-/// With the node's own token or certificate: its state, why it gets no jobs, what would make it
-/// useful, its slots and its last failures.
+/// With the node's own token or certificate: its state, why it gets no jobs, what would make it more useful,
+/// its slots and its last failures.
 #[utoipa::path(
     get, path = "/v1/node/{id}", operation_id = "get_own_node", tag = "nodes",
     params(("id" = String, Path, description = "The node's id")),
@@ -44,11 +44,10 @@ pub(crate) async fn view(
     Ok(Json(OwnNodeBody::of(&view, wanted)))
 }
 
-/// Say that one's own node is well
+/// Ask for a probe of one's own node
 ///
-/// The owner's word for a node that was put aside, or whose circuit breaker is open: it gets one job at
-/// once, and a success brings it back. It is taken twice a minute, and does not lift an administrator's
-/// order.
+/// For a node that was put aside, or whose circuit breaker is open: it gets one job at once, and a success
+/// returns it to service. Allowed twice a minute. It does not lift an administrator's order.
 #[utoipa::path(
     post, path = "/v1/node/{id}/resume", operation_id = "resume_own_node", tag = "nodes",
     params(("id" = String, Path, description = "The node's id")),

@@ -39,14 +39,17 @@ impl File {
     }
 }
 
-/// The page of these files below a folder of the sources.
+/// The page of these files below a folder of the sources, and of some that it shares with another page.
 macro_rules! page {
-    ($page:ident: $folder:literal, $permissions:expr; $($name:literal),+ $(,)?) => {
+    ($page:ident: $folder:literal, $permissions:expr; $($name:literal),+ $(,)? $(; from $other:literal: $($shared:literal),+)?) => {
         pub(super) static $page: $crate::http::pages::Page = $crate::http::pages::Page {
             files: &[$($crate::http::pages::File {
                 name: $name,
                 text: include_str!(concat!("../", $folder, "/", $name)),
-            }),+],
+            },)+ $($($crate::http::pages::File {
+                name: $shared,
+                text: include_str!(concat!("../", $other, "/", $shared)),
+            },)+)?],
             permissions: $permissions,
             tag: std::sync::LazyLock::new(|| $crate::http::pages::tag($page.files)),
         };

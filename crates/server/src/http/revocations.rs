@@ -44,8 +44,7 @@ pub(crate) struct Revocations {
 
 /// Revoke tokens
 ///
-/// All instances turn them away within `identity.recheck_ms`, and close the sockets that were opened
-/// with them.
+/// All instances refuse them within `identity.recheck_ms`, and close the sockets that were opened with them.
 #[utoipa::path(
     post, path = "/api/v1/revocations", operation_id = "revoke_tokens", tag = "admin", request_body = Revocation,
     responses((status = 200, body = Done), Refusals)
@@ -90,7 +89,7 @@ async fn revoke_all(door: &Door, mark: &Name, now_s: u64) -> Answer<Json<Done>> 
     Ok(Json(DONE))
 }
 
-/// List what is revoked
+/// List the revocations
 #[utoipa::path(
     get, path = "/api/v1/revocations", operation_id = "list_revocations", tag = "admin",
     responses((status = 200, body = Revocations), Refusals)

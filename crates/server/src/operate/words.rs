@@ -27,10 +27,10 @@ mod tests {
 
     #[test]
     fn every_reason_reads_as_on_the_dashboard() {
-        let page = include_str!("../dashboard/words.js");
+        let page = include_str!("../dashboard/reasons.js");
         for word in WhyNot::ALL.iter().map(|reason| reason.as_str()).chain(["unknown"]) {
             assert_ne!(why_not(word), word);
-            let shown = format!("\"why.{word}\": \"{}\"", why_not(word));
+            let shown = format!("\n  {word}: [\"{}\", \"", why_not(word));
             assert!(page.contains(&shown), "the dashboard has another text for {word}");
         }
     }

@@ -32,10 +32,10 @@ use lingua_protocol::json::plain;
 /// The longest that a call may wait for something to happen.
 pub(crate) const MAX_WAIT_MS: u64 = 60_000;
 
-/// The answer to something that was done.
+/// The answer to an order.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Done {
-    /// Always true; refusals have another form.
+    /// Always true; errors have another form.
     #[schema(example = true)]
     ok: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Done {
 /// It was done.
 pub(crate) const DONE: Done = Done { ok: true };
 
-/// A refusal as callers see it.
+/// An error.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(crate) struct ErrorBody {
     /// A stable code; a node's own code is passed on as it is.
@@ -54,25 +54,25 @@ pub(crate) struct ErrorBody {
         example = "src_lang: \"\" is not a BCP-47 language tag such as \"en\" or \"zh-Hant\""
     )]
     pub(crate) detail: String,
-    /// When trying again makes sense, in milliseconds.
+    /// When to retry, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retry_after_ms: Option<u64>,
-    /// The name that the code had for callers of the older door.
+    /// The name of the code in the older scheduler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) legacy_code: Option<&'static str>,
-    /// Which of several reasons the code has here, in a stable word: of a token, why it is not good.
+    /// The reason, a stable word: why a token is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "expired")]
     pub(crate) reason: Option<&'static str>,
-    /// The name of the request, as the header `x-request-id` has it.
+    /// The id of the request, as in the header `x-request-id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) x_request_id: Option<String>,
 }
 
-/// The same as RFC 9457 has it, for who asks for `application/problem+json`.
+/// The same in the form of RFC 9457, for callers that accept `application/problem+json`.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProblemBody<'a> {
-    /// Names the code: `urn:lingua:error:` and it.
+    /// `urn:lingua:error:` and the code.
     #[serde(rename = "type")]
     #[schema(example = "urn:lingua:error:INVALID_MESSAGE")]
     kind: String,
@@ -84,16 +84,16 @@ pub(crate) struct ProblemBody<'a> {
     status: u16,
     /// A sentence for people that says what is wrong.
     detail: &'a str,
-    /// Names this answer: `urn:lingua:request:` and the name of the request.
+    /// `urn:lingua:request:` and the id of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<String>,
     /// The code, as `error` of the usual form has it.
     #[schema(example = "INVALID_MESSAGE")]
     code: &'a str,
-    /// When trying again makes sense, in milliseconds.
+    /// When to retry, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
-    /// Which of several reasons the code has here, in a stable word.
+    /// The reason, a stable word.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }

@@ -62,14 +62,13 @@ pub(super) async fn go_on(stage: &mut Stage, fleet: &Fleet, crowd: &Crowd, scree
 async fn restart_store(many: &mut Many, say: impl Fn(String)) {
     let Some(redis) = &mut many.redis else { return };
     say(format!(
-        "redis-server ends and is back in {STORE_AWAY:?}; look for sentences that end as \
-         dependency_down meanwhile, and for nodes that say what they run before they get \
-         more."
+        "redis-server is stopped for {STORE_AWAY:?}. Expect sentences that end as dependency_down \
+         meanwhile; afterwards nodes report their running jobs before they get new ones."
     ));
     let gone = redis.shutdown().await;
     sleep(STORE_AWAY).await;
     if let Err(error) = gone.and(redis.restart().await) {
-        say(format!("The store is not back: {error:#}"));
+        say(format!("redis-server did not restart: {error:#}"));
     }
 }
 
@@ -80,8 +79,8 @@ async fn happen(fault: Fault, stage: &mut Stage, fleet: &Fleet, crowd: &Crowd, s
     match (fault, stage) {
         (Fault::NodeHangs, _) => {
             say(format!(
-                "Node {node} takes jobs and never answers for {NODE_TROUBLE:?}; look for second \
-                 copies of its jobs on other nodes, and for its breaker."
+                "Node {node} takes jobs and does not answer for {NODE_TROUBLE:?}. Expect its jobs to be \
+                 hedged on other nodes, and its circuit breaker to open."
             ));
             one.behaves(|behaviour| behaviour.never_answer = 1.0).await;
             sleep(NODE_TROUBLE).await;
@@ -89,8 +88,8 @@ async fn happen(fault: Fault, stage: &mut Stage, fleet: &Fleet, crowd: &Crowd, s
         }
         (Fault::NodeRefuses, _) => {
             say(format!(
-                "Node {node} refuses everything as busy for {NODE_TROUBLE:?}; look for its jobs on \
-                 other nodes, and that its breaker stays closed: busy is no failure."
+                "Node {node} rejects every job as busy for {NODE_TROUBLE:?}. Expect its jobs on other \
+                 nodes. Its circuit breaker stays closed: busy is not a failure."
             ));
             one.behaves(|behaviour| behaviour.reject = 1.0).await;
             sleep(NODE_TROUBLE).await;
@@ -100,15 +99,15 @@ async fn happen(fault: Fault, stage: &mut Stage, fleet: &Fleet, crowd: &Crowd, s
             let part = rand::random_range(0..PARTS);
             let count = crowd.cut(part);
             say(format!(
-                "The connections of {count} speakers are cut; look for them to come back within a \
-                 second, with their sessions and without a sentence missing."
+                "The connections of {count} speakers are cut. Expect them to resume their sessions \
+                 within a second, without a missing sentence."
             ));
         }
         (Fault::SchedulerKilled, Stage::Many(many)) => {
             let n = rand::random_range(0..many.instances.len());
             say(format!(
-                "Scheduler {} is killed with SIGKILL; look for its nodes and speakers on the others, \
-                 with their sessions, and for it to be back in some seconds.",
+                "Scheduler {} is killed (SIGKILL). Expect its nodes and its speakers, with their \
+                 sessions, on the others. It restarts after some seconds.",
                 n + 1
             ));
             many.instances[n].kill().await;
@@ -116,8 +115,8 @@ async fn happen(fault: Fault, stage: &mut Stage, fleet: &Fleet, crowd: &Crowd, s
         (Fault::SchedulerFrozen, Stage::Many(many)) => {
             let n = rand::random_range(0..many.instances.len());
             say(format!(
-                "Scheduler {} is stopped for {FROZEN:?} (SIGSTOP); look for the load balancer to \
-                 give it up after two seconds, and for it to find its sessions taken afterwards.",
+                "Scheduler {} is frozen for {FROZEN:?} (SIGSTOP). Expect the load balancer to stop \
+                 using it after two seconds. When it continues, others own its sessions.",
                 n + 1
             ));
             many.instances[n].freeze(FROZEN).await;
@@ -128,8 +127,8 @@ async fn happen(fault: Fault, stage: &mut Stage, fleet: &Fleet, crowd: &Crowd, s
         // Also what this stage does not have.
         (Fault::NodeVanishes, _) | (_, _) => {
             say(format!(
-                "Node {node} vanishes for {VANISHED:?}; look for its jobs to be done elsewhere, and \
-                 for it to be back with slots of its own."
+                "Node {node} disconnects for {VANISHED:?}. Expect its jobs on other nodes, and all its \
+                 slots free when it returns."
             ));
             // It may be away already.
             let _ = one.node.crash().await;

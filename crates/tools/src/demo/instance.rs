@@ -135,7 +135,7 @@ impl Keeper {
             };
             *self.pid.lock() = None;
             let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-            self.tell(format!("scheduler {number} is gone ({how}); it is back in {AWAY:?}"));
+            self.tell(format!("Scheduler {number} ended ({how}). It restarts in {AWAY:?}."));
             loop {
                 tokio::select! {
                     () = sleep(AWAY) => {}
@@ -151,11 +151,13 @@ impl Keeper {
                         scheduler = again;
                         break;
                     }
-                    Err(error) => self.tell(format!("scheduler {number} is not back: {error:#}")),
+                    Err(error) => {
+                        self.tell(format!("Scheduler {number} did not restart: {error:#}"))
+                    }
                 }
             }
             *self.pid.lock() = scheduler.process.id();
-            self.tell(format!("scheduler {number} is back, pid {}", scheduler.pid()));
+            self.tell(format!("Scheduler {number} is running again, pid {}.", scheduler.pid()));
         }
     }
 

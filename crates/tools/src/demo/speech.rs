@@ -27,7 +27,7 @@ pub(super) async fn run(options: &Demo) -> Result<(), Failure> {
     let screen = Screen::new();
     let Begun { mut node, stage, talk, files } = tokio::select! {
         begun = begin(options, &screen) => begun?,
-        () = ending.first() => return Err(Failure::failed("interrupted before it began")),
+        () = ending.first() => return Err(Failure::failed("interrupted during the start")),
     };
     let shown = tokio::select! {
         shown = show(&stage, &talk, &screen) => shown,
@@ -40,17 +40,17 @@ pub(super) async fn run(options: &Demo) -> Result<(), Failure> {
     };
     screen.hide();
     let end = async {
-        screen.say("Ending; once more Ctrl-C ends at once.");
+        screen.say("Stopping. Press Ctrl-C again to stop at once.");
         let how = node.end().await;
-        screen.say(&format!("the speech node has ended {how}"));
+        screen.say(&format!("The speech node has ended {how}."));
         stage.end(&screen).await?;
         drop(files);
-        screen.say("All has ended.");
+        screen.say("Everything has stopped.");
         Ok(())
     };
     let ended = tokio::select! {
         ended = end => ended,
-        () = ending.again() => Err(Failure::failed("ended at once, not in order")),
+        () = ending.again() => Err(Failure::failed("stopped at once; connections were not closed in order")),
     };
     shown.and(ended)
 }
@@ -70,7 +70,7 @@ async fn begin(options: &Demo, screen: &Screen) -> Result<Begun, Failure> {
     let address = stage.address();
     screen.say(&format!("A scheduler with the embedded store at http://{address}"));
     let files = tempfile::Builder::new().prefix("lingua-demo-").tempdir();
-    let files = files.context("no directory for the demonstration's files")?;
+    let files = files.context("cannot create a directory for the files of the demo")?;
     let began = setup::run(&place, files.path(), screen).await;
     let began = match began {
         Ok(()) => {
@@ -101,8 +101,8 @@ async fn show(stage: &Stage, talk: &Talk, screen: &Screen) -> Result<(), Failure
     if let Some(recordings) = recordings {
         screen.say(&format!("The translations as WAV files: {}", recordings.display()));
     }
-    screen.say(&format!("Talk yourself: http://{address}/talk (English into Spanish)"));
+    screen.say(&format!("Talk: http://{address}/talk (English to Spanish)"));
     screen.say(&format!("Dashboard: http://{address}/dashboard"));
-    screen.say("It goes on until Ctrl-C.");
+    screen.say("It runs until Ctrl-C.");
     std::future::pending().await
 }

@@ -16,8 +16,8 @@ use crate::cli::{Demo, Failure};
 const NEWS: usize = 64;
 
 /// What a scarce demo says of itself.
-const SCARCE: &str = "Scarce on purpose: Korean has one slow slot, nobody serves Swahili, oslo-flaky fails and \
-                      lisbon-night is drained now and then. The dashboard warns of it, rightly.";
+const SCARCE: &str = "Scarce on purpose: Korean has one slow slot, no node serves Swahili, oslo-flaky sometimes fails, and \
+                      lisbon-night is drained at times. The dashboard shows warnings about them.";
 
 /// What nodes and speakers connect to.
 pub(super) enum Stage {
@@ -107,7 +107,7 @@ impl Stage {
                         let pid = redis.pid().unwrap_or_default();
                         format!("a private redis-server ({}, pid {pid})", redis.url())
                     }
-                    None => "the store that was given".to_owned(),
+                    None => "the given store".to_owned(),
                 };
                 let count = many.instances.len();
                 lines.push(format!(
@@ -125,14 +125,14 @@ impl Stage {
             lines.push(SCARCE.to_owned());
         }
         lines.push(format!(
-            "Talk yourself: http://{address}/talk (simulated nodes answer with a test text)"
+            "Talk: http://{address}/talk (simulated nodes return a placeholder text)"
         ));
         lines.push(format!("Dashboard: http://{address}/dashboard"));
         let end = match options.seconds {
-            0 => "Ctrl-C ends all of it.".to_owned(),
-            seconds => format!("Ends after {seconds} s, or with Ctrl-C."),
+            0 => "Ctrl-C stops everything.".to_owned(),
+            seconds => format!("Stops after {seconds} s, or with Ctrl-C."),
         };
-        lines.push(format!("Speak from a shell: lingua speak --url http://{address}  {end}"));
+        lines.push(format!("From a shell: lingua speak --url http://{address}. {end}"));
         lines
     }
 
@@ -174,7 +174,7 @@ impl Alone {
     async fn end(self, screen: &Screen) -> Result<(), Failure> {
         let _ = self.stop.send(());
         self.served.await.context("the scheduler panicked")?;
-        screen.say("the scheduler has ended");
+        screen.say("The scheduler has stopped.");
         Ok(())
     }
 }
@@ -189,7 +189,7 @@ impl Many {
         let redis = match &options.store {
             Some(_) => None,
             None => {
-                screen.say("starting a private redis-server");
+                screen.say("Starting a private redis-server.");
                 // What was written outlives a restart, as it should in earnest.
                 let config = RedisConfig::new().line("appendonly yes").apart();
                 Some(config.start().await?)
@@ -224,13 +224,13 @@ impl Many {
             }
         }
         if wrong.is_empty() {
-            screen.say("the schedulers have ended, each with exit code 0");
+            screen.say("The schedulers have stopped, each with exit code 0.");
         }
         drop(balancer);
         if let Some(mut redis) = redis {
             redis.shutdown().await?;
             drop(redis);
-            screen.say("redis-server has ended, and its directory is removed");
+            screen.say("redis-server has stopped, and its directory is removed.");
         }
         match wrong.is_empty() {
             true => Ok(()),

@@ -26,15 +26,15 @@ pub(super) fn summary(told: &CrowdReport, counts: &Counts) -> String {
     let wrong: Vec<String> =
         report.counts.iter().map(|(kind, count)| format!("{count} {}", kind.word())).collect();
     let wrong = match wrong.is_empty() {
-        true => "nothing lost, doubled or out of order".to_owned(),
+        true => "nothing lost, duplicated or out of order".to_owned(),
         false => wrong.join(", "),
     };
     let unable = match told.unrecoverable {
         0 => String::new(),
-        count => format!("; {count} went down with old clients, which cannot come back"),
+        count => format!("; {count} were lost with old clients, which cannot resume"),
     };
     format!(
-        "{} sentences in {} sessions ({}), {} text jobs, {} connections broke: {wrong}{unable}.",
+        "{} sentences in {} sessions ({}), {} text jobs, {} broken connections: {wrong}{unable}.",
         report.said,
         report.sessions,
         endings(&counts.endings),
@@ -77,12 +77,12 @@ mod tests {
         let good = summary(&told, &counts);
         assert!(good.contains("(all_nodes_busy 1, result 7)"), "{good}");
         assert!(
-            good.ends_with("2 connections broke: nothing lost, doubled or out of order."),
+            good.ends_with("2 broken connections: nothing lost, duplicated or out of order."),
             "{good}"
         );
         told.report.counts.insert(Kind::Doubled, 3);
         told.unrecoverable = 4;
         let bad = summary(&told, &counts);
-        assert!(bad.contains("3 doubled; 4 went down with old clients"), "{bad}");
+        assert!(bad.contains("3 doubled; 4 were lost with old clients"), "{bad}");
     }
 }

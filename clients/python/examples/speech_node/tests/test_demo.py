@@ -131,7 +131,7 @@ def fake(tmp_path: Path) -> Callable[[str, str], str]:
 
 def test_sentences_are_spoken_and_told_and_ctrl_c_ends_everything(demo: Start) -> None:
     running = demo()
-    running.until("It goes on until Ctrl-C")
+    running.until("It runs until Ctrl-C")
     said = "\n".join(running.said)
     blocks = re.findall(
         r"^\d  said        (.+)\n   recognised  (.+)\n   translated  (.+)\n"
@@ -151,7 +151,7 @@ def test_sentences_are_spoken_and_told_and_ctrl_c_ends_everything(demo: Start) -
             assert (saved.getnchannels(), saved.getsampwidth(), saved.getframerate()) == (1, 2, 16_000), file
             assert abs(saved.getnframes() / 16_000 - float(seconds)) < 0.1, file
         assert "recognition" in stages and "translation" in stages and "speech" in stages, said
-    talk = re.search(r"Talk yourself: (http://127\.0\.0\.1:\d+)/talk", said)
+    talk = re.search(r"Talk: (http://127\.0\.0\.1:\d+)/talk", said)
     assert talk is not None, said
     with urllib.request.urlopen(talk.group(1) + "/talk") as answer:  # noqa: S310
         assert answer.status == 200 and b"<html" in answer.read().lower()
@@ -159,7 +159,7 @@ def test_sentences_are_spoken_and_told_and_ctrl_c_ends_everything(demo: Start) -
 
     code, said = running.ended(signal.SIGINT)
     assert code == 0, said
-    assert "the speech node has ended in order" in said and said.endswith("All has ended."), said
+    assert "The speech node has ended in order" in said and said.endswith("Everything has stopped."), said
     assert running.left() == []
     assert list(running.files.iterdir()) == [], "it leaves no files"
 

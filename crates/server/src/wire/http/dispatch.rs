@@ -27,10 +27,10 @@ use utoipa::{PartialSchema, ToSchema};
 use super::job::JobBody;
 use super::{MAX_WAIT_MS, Object, invalid, parse, text, within, wrong};
 
-/// Characters of what was said before.
+/// Maximum length of the context, in characters.
 const MAX_CONTEXT_CHARS: usize = 4_096;
 
-/// One utterance to be translated.
+/// An utterance to translate.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({
     "session_id": "room-888", "src_lang": "en", "tgt_lang": "zh", "audio": "AAEC", "audio_format": "opus",
@@ -42,9 +42,9 @@ pub(crate) struct DispatchFields {
     session_id: SessionId,
     /// The speech in standard padded base64. This, `audio_ref` or `text`.
     audio: Option<String>,
-    /// A reference that `POST /v1/audio` gave out. This, `audio` or `text`.
+    /// A reference from `POST /v1/audio`. This, `audio` or `text`.
     audio_ref: Option<String>,
-    /// A text in place of speech, at most 4096 characters: nothing has to be recognised. This, `audio` or
+    /// A text in place of speech, at most 4096 characters: no speech recognition is needed. This, `audio` or
     /// `audio_ref`.
     #[schema(min_length = 1, max_length = 4096)]
     text: Option<String>,
@@ -53,19 +53,19 @@ pub(crate) struct DispatchFields {
     /// In Hz; 16000 if absent.
     #[schema(minimum = 8000, maximum = 192000)]
     sample_rate: Option<u64>,
-    /// What else is wished.
+    /// Further options.
     #[schema(value_type = Option<DispatchOptions>)]
     options: Option<Object<DispatchOptions>>,
     /// The same id gets the same job, however often it is sent.
     #[schema(value_type = Option<String>)]
     request_id: Option<RequestId>,
-    /// For following the utterance through all logs; made up if absent.
+    /// The id of the utterance in all logs; generated if absent.
     trace_id: Option<String>,
-    /// What was said before, at most 4096 characters; passed on.
+    /// Context: what was said before, at most 4096 characters; passed on to the node.
     context_text: Option<String>,
 }
 
-/// One utterance to be translated, and what is wanted of it.
+/// An utterance to translate, with its options.
 #[derive(Debug)]
 pub(crate) struct DispatchRequest {
     fields: DispatchFields,
@@ -91,17 +91,17 @@ impl ToSchema for DispatchRequest {
     }
 }
 
-/// What else is wished of a job.
+/// Options of a job.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub(crate) struct DispatchOptions {
-    /// The translation is to be spoken. True: by a node that has a voice for it, or not at all. Absent: as
-    /// text alone if no node has.
+    /// The translation must be spoken. True: only a node with speech synthesis for it takes the job. Absent: text
+    /// alone if no node has it.
     require_tts: Option<bool>,
     /// What the person takes: `speech`, `captions` (the translation in writing) and `original` (what was said,
     /// in writing), one of the first two at least. Absent: as `require_tts` says.
     #[schema(min_items = 1, max_items = 3)]
     accept: Option<Vec<String>>,
-    /// `stable` or `fast`: by which figures the job is decided. Absent: the tenant's.
+    /// `stable` or `fast`: the profile of the job. Absent: the tenant's.
     #[schema(example = "fast")]
     profile: Option<String>,
     /// The node to try first.
@@ -109,13 +109,13 @@ pub(crate) struct DispatchOptions {
     preferred_node_id: Option<NodeId>,
     /// Try no other node than the preferred one.
     strict: Option<bool>,
-    /// From now to the moment after which nobody wants the answer.
+    /// Time after which the result is not needed any more.
     #[schema(minimum = 100, maximum = 600000)]
     deadline_ms: Option<u64>,
-    /// Answer only when the job is over, or after so long.
+    /// Wait for the end of the job, at most so long.
     #[schema(maximum = 60000)]
     wait_ms: Option<u64>,
-    /// The parts of one long utterance share it, and prefer one node. It says that more comes, unless
+    /// The parts of one long utterance share it, and prefer one node. More parts follow, unless
     /// `turn_ends`.
     #[schema(value_type = Option<String>)]
     turn_id: Option<TurnId>,
@@ -124,7 +124,7 @@ pub(crate) struct DispatchOptions {
     turn_ends: Option<bool>,
     /// The utterance's number within its session.
     utterance_index: Option<u64>,
-    /// Types of services that the node must have beyond recognition, repair, translation and speech.
+    /// Services that the node must have in addition to recognition, repair, translation and speech.
     #[schema(max_items = 64)]
     services: Option<Vec<String>>,
     /// Models that the node must not miss.
@@ -132,7 +132,7 @@ pub(crate) struct DispatchOptions {
     models: Option<Vec<ModelId>>,
 }
 
-/// Where the job went.
+/// The node of the job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Dispatched {
     /// The job, for `GET /v1/job/{job_id}`.
@@ -141,13 +141,13 @@ pub(crate) struct Dispatched {
     /// The node that has it; empty for one by way of another language that ended on another instance.
     #[schema(example = "node-123")]
     pub(crate) node_id: String,
-    /// Which dispatch of the job this is.
+    /// The number of this attempt.
     #[schema(example = 1)]
     pub(crate) attempt_id: u32,
-    /// What is worth knowing about the choice.
+    /// Notes about the choice of the node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
-    /// How the job stands; only with `options.wait_ms`.
+    /// The job at its end; only with `options.wait_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) job: Option<JobBody>,
 }
@@ -156,7 +156,7 @@ pub(crate) struct Dispatched {
 pub(crate) struct Order {
     pub(crate) request: Option<RequestId>,
     pub(crate) audio: Source,
-    /// Answer only when the job is over, or after so long.
+    /// Wait for the end of the job, at most so long.
     pub(crate) wait: Option<Duration>,
     session: SessionId,
     route: Route,
@@ -178,7 +178,7 @@ pub(crate) struct Order {
 pub(crate) enum Source {
     /// In the request.
     Here(Bytes),
-    /// Handed in before.
+    /// Uploaded before.
     Kept(String),
 }
 

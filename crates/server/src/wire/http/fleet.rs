@@ -16,7 +16,7 @@ use super::inventory::InventoryBody;
 pub(crate) struct NodeBody {
     /// Its name.
     node_id: String,
-    /// Where it is in its life, by everybody's word.
+    /// Its state: what it reports, what the scheduler sees, and orders.
     #[schema(example = "ready")]
     state: &'static str,
     /// The instance that has, or last had, its connection.
@@ -28,17 +28,17 @@ pub(crate) struct NodeBody {
     fresh: bool,
     /// A reported resource is above the threshold.
     overloaded: bool,
-    /// What an administrator wants of it: `serve`, `drain` or `block`.
+    /// The order of an administrator: `serve`, `drain` or `block`.
     order: &'static str,
-    /// What its failures brought it: `closed` (nothing), `open` (left alone), `probing` (one job).
+    /// Its circuit breaker: `closed` (jobs as usual), `open` (no jobs for a while), `probing` (one job).
     breaker: &'static str,
     /// It keeps failing and was put aside; `why_idle` says why, and when it is tried again.
     put_aside: bool,
     /// Rises with every connection.
     epoch: u64,
-    /// How many jobs it has room for.
+    /// Its slots.
     slots: Slots,
-    /// Attempts that it has.
+    /// Running attempts.
     running: usize,
     /// How long its recent jobs took.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,36 +47,36 @@ pub(crate) struct NodeBody {
     /// node, as are the three that follow.
     #[serde(skip_serializing_if = "Option::is_none")]
     since_ms: Option<u64>,
-    /// Jobs it did, on whichever instance.
+    /// Jobs that it did, on all instances.
     done: u64,
-    /// Jobs it failed.
+    /// Jobs that it failed.
     failed: u64,
     /// Attempts that failed on it, by code.
     #[schema(example = json!({"NMT_TIMEOUT": 3}))]
     failed_by_code: std::collections::BTreeMap<String, u64>,
     /// What it can do.
     abilities: AbilitiesBody,
-    /// What it understands beyond the protocol that every agent speaks.
+    /// Protocol features that it supports.
     supports: Vec<&'static str>,
-    /// Models it misses.
+    /// Models that it reported missing.
     missing_models: Vec<String>,
-    /// What it says of itself.
+    /// What it reports about itself.
     detail: DetailBody,
-    /// Why it gets no jobs, in sentences; empty if nothing is in the way.
+    /// Why it gets no jobs, in sentences; empty if it can get jobs.
     why_idle: Vec<String>,
     /// What it has installed; only in the view of one node.
     #[serde(skip_serializing_if = "Option::is_none")]
     inventory: Option<InventoryBody>,
-    /// Directions that are asked for in vain, each with what the node lacks for it; only in the view
+    /// Directions that are requested and not served, each with what the node lacks for it; only in the view
     /// of one node.
     #[serde(skip_serializing_if = "Option::is_none")]
     useful_if: Option<Vec<Wanted>>,
 }
 
-/// Room for jobs.
+/// Slots of a node.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Slots {
-    /// As the node declares.
+    /// Declared by the node.
     declared: u32,
     /// Open to jobs now; the others open as its jobs succeed.
     open: u32,
@@ -106,20 +106,20 @@ pub(crate) struct AbilitiesBody {
     /// Where it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     region: Option<String>,
-    /// What a job on it costs; 0 if it does not say.
+    /// The cost of a job on it; 0 if it does not say.
     cost: f64,
 }
 
-/// What a node says of itself.
+/// What a node reports about itself.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DetailBody {
-    /// Of its software.
+    /// Version of its software.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     /// Where it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     platform: Option<String>,
-    /// What it runs on.
+    /// Its hardware.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     hardware: Option<Box<RawValue>>,
@@ -141,45 +141,45 @@ pub(crate) struct DetailBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct NodesBody {
     pub(crate) nodes: Vec<NodeBody>,
-    /// How many there are in all.
+    /// The number of all entries.
     pub(crate) total: usize,
-    /// Give this as `after` for those that follow.
+    /// The `after` of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<String>,
 }
 
-/// A direction that is asked for in vain.
+/// A requested direction that is not served.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Wanted {
     /// `src->tgt`, or `a<->b` if either may be spoken.
     #[schema(example = "en->zh")]
     direction: String,
-    /// The translation is to be spoken.
+    /// The translation must be spoken.
     tts: bool,
     /// What the node lacks for it.
     #[schema(example = json!(["nmt"]))]
     lacks: Vec<&'static str>,
 }
 
-/// The directed pairs that nodes of this instance serve.
+/// The language directions that nodes of this instance serve.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PoolsBody {
     pub(crate) pairs: Vec<PairBody>,
-    /// Directions that were asked for in vain lately, the most wanted first.
+    /// Directions that were requested lately and that no node could take, the most requested first.
     pub(crate) unmet: Vec<Unmet>,
 }
 
-/// A direction that was asked for in vain.
+/// A requested direction that no node could take.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Unmet {
     /// `src->tgt`, or `a<->b` if either may be spoken.
     #[schema(example = "en->zh")]
     direction: String,
-    /// The translation is to be spoken.
+    /// The translation must be spoken.
     tts: bool,
 }
 
-/// One directed pair.
+/// A language direction.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PairBody {
     #[schema(example = "en")]
@@ -198,22 +198,22 @@ pub(crate) struct PairBody {
     free: u64,
     /// Slots of the ready ones that are not open yet: they open as jobs succeed.
     not_open: u64,
-    /// Jobs in line.
+    /// Queued jobs.
     waiting: usize,
 }
 
-/// Why a job would find a node or none.
+/// How many nodes could take a job, and why the others could not.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ExplainBody {
     #[schema(example = "en")]
     pub(crate) src: String,
     #[schema(example = "zh")]
     pub(crate) tgt: String,
-    /// The translation is to be spoken.
+    /// The translation must be spoken.
     pub(crate) tts: bool,
-    /// Nodes looked at.
+    /// The number of nodes.
     pub(crate) nodes: usize,
-    /// Those that may take such a job now.
+    /// Nodes that could take such a job now.
     pub(crate) eligible: usize,
     /// Those of them that are asked only when no other has a free slot: overloaded, or not trusted with more.
     pub(crate) last_resort: usize,
@@ -221,20 +221,20 @@ pub(crate) struct ExplainBody {
     pub(crate) open_slots: u64,
     /// Slots of theirs that are not open yet: they open as jobs succeed.
     pub(crate) slots_not_open: u64,
-    /// Why the others may not; a node can have several reasons.
+    /// Why the others could not; a node can have several reasons.
     pub(crate) reasons: Vec<ReasonBody>,
-    /// What is missing, as the caller of such a job would be told; absent if nothing is.
+    /// What is missing, in the words of the refusal; absent if nothing is.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "No node supports semantic(en) + nmt(en->zh).")]
     pub(crate) missing: Option<String>,
-    /// Jobs in line for the direction.
+    /// Queued jobs of the direction.
     pub(crate) waiting: usize,
     /// The one node that was asked about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node: Option<NodeStands>,
 }
 
-/// How many nodes one reason keeps from a job.
+/// The number of nodes with one reason.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReasonBody {
     /// `asr`, `semantic`, `nmt`, `tts`, `service`, `model`, `tenant`, `private`, `health` or `stale`.
@@ -243,15 +243,15 @@ pub(crate) struct ReasonBody {
     pub(crate) nodes: usize,
 }
 
-/// How one node stands to a job that names it.
+/// Whether one node could take a job that names it.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct NodeStands {
     pub(crate) node_id: String,
-    /// It may take such a job now.
+    /// It could take such a job now.
     pub(crate) eligible: bool,
-    /// The words for why it may not.
+    /// Why it could not.
     pub(crate) why_not: Vec<&'static str>,
-    /// Why it gets no jobs at all, in sentences.
+    /// Why it gets no jobs, in sentences.
     pub(crate) why_idle: Vec<String>,
 }
 

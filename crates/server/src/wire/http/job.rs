@@ -17,14 +17,14 @@ use utoipa::ToSchema;
 const NOT_CONTENT: [&str; 6] =
     ["type", "job_id", "attempt_id", "node_id", "session_id", "lease_token"];
 
-/// How a job stands.
+/// The state of a job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobBody {
     /// The job.
     job_id: String,
     /// The conversation that it belongs to.
     session_id: String,
-    /// Only forward; the last three are the end.
+    /// It never goes back; the last three are final.
     #[schema(value_type = JobStateWord)]
     state: &'static str,
     /// The node of the latest attempt.
@@ -33,9 +33,9 @@ pub(crate) struct JobBody {
     /// The number of the latest attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt_id: Option<u32>,
-    /// Every dispatch of it; of one by way of another language, one for each of the two jobs.
+    /// All attempts; of a translation by way of another language, one for each of the two jobs.
     attempts: Vec<AttemptBody>,
-    /// By which figures it is decided: `stable` or `fast`. Missing for a job of another instance.
+    /// Its profile: `stable` or `fast`. Missing for a job of another instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "stable")]
     profile: Option<&'static str>,
@@ -51,12 +51,12 @@ pub(crate) struct JobBody {
     /// The two jobs of a translation by way of another language.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     legs: Vec<LegBody>,
-    /// When what happened; missing for a job of another instance.
+    /// The times of its steps; absent for a job of another instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     timings: Option<Timings>,
-    /// What is worth knowing about the choice.
+    /// Notes about the choice of the node.
     notes: Vec<String>,
-    /// The last word of the node on the way to the result.
+    /// The last progress that the node reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     partial: Option<Box<RawValue>>,
@@ -64,17 +64,17 @@ pub(crate) struct JobBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>, example = json!({"text_asr": "hello", "text_translated": "你好"}))]
     result: Option<Box<RawValue>>,
-    /// Why there is nothing to say, of a job that is done without a translation.
+    /// Why a job is done without a translation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "ASR_EMPTY")]
     empty_reason: Option<String>,
-    /// Why there is no answer.
+    /// Why there is no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<JobError>,
 }
 
 impl JobBody {
-    /// How it went, without what was said.
+    /// The course of the job, without its text.
     pub(crate) fn without_words(self) -> Self {
         JobBody { partial: None, result: None, ..self }
     }
@@ -97,7 +97,7 @@ pub(crate) enum JobStateWord {
     Cancelled,
 }
 
-/// One dispatch of a job.
+/// An attempt.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AttemptBody {
     /// From 1.
@@ -106,12 +106,12 @@ pub(crate) struct AttemptBody {
     node_id: String,
     /// How the node came to be chosen: `preferred`, `turn` (it has the earlier parts), `sample`, `rest`
     /// (beyond the sample), `spared` (nothing else was free), `full` (asked all the same), `handed` (its slot
-    /// came free while the job was in line), `pivot` (one of two jobs chose it, see `legs`).
+    /// came free while the job was queued), `pivot` (one of two jobs chose it, see `legs`).
     #[schema(example = "sample")]
     source: &'static str,
     /// Epoch milliseconds.
     sent_ms: u64,
-    /// When the node took it.
+    /// When the node acknowledged it.
     #[serde(skip_serializing_if = "Option::is_none")]
     acked_ms: Option<u64>,
     /// When it ended.
@@ -132,25 +132,25 @@ pub(crate) struct LegBody {
     direction: String,
 }
 
-/// When what happened, in epoch milliseconds.
+/// The times of its steps, in epoch milliseconds.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Timings {
-    /// Handed in.
+    /// When it was submitted.
     pub(crate) created_ms: u64,
     /// First sent to a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) dispatched_ms: Option<u64>,
-    /// First taken by a node.
+    /// First acknowledged by a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) acked_ms: Option<u64>,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ended_ms: Option<u64>,
-    /// How long it was in line; a span.
+    /// How long it was queued; a duration.
     pub(crate) waited_ms: u64,
 }
 
-/// Why a job has no answer.
+/// Why a job has no result.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobError {
     /// A stable code; a node's own is passed on as it is.
@@ -158,15 +158,15 @@ pub(crate) struct JobError {
     code: String,
     /// A sentence for people.
     detail: String,
-    /// When handing it in again makes sense, in milliseconds.
+    /// When to submit it again, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
 }
 
-/// What became of a wish to give a job up.
+/// The outcome of a cancellation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Cancelled {
-    /// Always true; refusals have another form.
+    /// Always true; errors have another form.
     pub(crate) ok: bool,
     /// `CANCELLED`, or how it had ended before.
     #[schema(value_type = JobStateWord)]

@@ -14,15 +14,15 @@ pub(crate) struct JobsBody {
     /// The instance that answers.
     #[schema(example = "eu-1")]
     pub(crate) instance: String,
-    /// Those of this page.
+    /// The entries of this page.
     pub(crate) jobs: Vec<JobRow>,
-    /// How many fit the filter in all, as far as instances answered.
+    /// The number of all entries that match, of the instances that answered.
     pub(crate) total: usize,
-    /// Instances that did not answer: theirs are not among these.
+    /// Instances that did not answer: their entries are missing.
     pub(crate) silent: Vec<String>,
     /// What is kept of jobs that ended.
     pub(crate) kept: KeptBody,
-    /// Give this as `after` for those that follow.
+    /// The `after` of the next page; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<String>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct KeptBody {
     /// For how long.
     #[schema(example = 3_600_000)]
     for_ms: u64,
-    /// How many at most: half of them with a result, half without. Beyond it the tenant that has most loses its
+    /// How many at most: half of them with a result, half without. Beyond it the tenant with most entries loses its
     /// oldest.
     #[schema(example = 20_000)]
     jobs: usize,
@@ -54,7 +54,7 @@ pub(crate) struct JobRow {
     /// Its id, as the answer to its submission names it.
     #[schema(example = "7m2k9x4c0v8b3n5q1w6e2r7t4y")]
     pub(crate) job_id: String,
-    /// The instance that looks after it.
+    /// The instance that owns it.
     #[schema(example = "eu-1")]
     instance: String,
     /// The session that it belongs to.
@@ -66,7 +66,7 @@ pub(crate) struct JobRow {
     /// `src->tgt`, or `a<->b` if either may be spoken.
     #[schema(example = "en->zh")]
     direction: String,
-    /// Where it is in its life.
+    /// Its state.
     #[schema(value_type = JobStateWord)]
     state: String,
     /// How it ended: `ok`, `empty` or a code.
@@ -78,12 +78,12 @@ pub(crate) struct JobRow {
     node_id: Option<String>,
     /// How often it was sent to a node.
     attempts: usize,
-    /// When it was handed in, in epoch milliseconds.
+    /// When it was submitted, in epoch milliseconds.
     pub(crate) created_ms: u64,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_ms: Option<u64>,
-    /// How long it waited in line; a span.
+    /// How long it was queued; a duration.
     waited_ms: u64,
 }
 
@@ -112,10 +112,10 @@ pub(crate) struct JobDetail {
     /// Its id, as the answer to its submission names it.
     #[schema(example = "7m2k9x4c0v8b3n5q1w6e2r7t4y")]
     job_id: String,
-    /// The id under which its nodes know it.
+    /// The id that its nodes were given.
     #[schema(example = "0d5h1j8p0v8b3n5q1w6e2r7t4y")]
     node_job_id: String,
-    /// The instance that looks after it; absent if no living one does.
+    /// The instance that owns it; absent if no running one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "eu-1")]
     instance: Option<String>,
@@ -129,18 +129,18 @@ pub(crate) struct JobDetail {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "en->zh")]
     direction: Option<String>,
-    /// The translation is to be spoken.
+    /// The translation must be spoken.
     #[serde(skip_serializing_if = "Option::is_none")]
     tts: Option<bool>,
-    /// By which figures it is decided: `stable` or `fast`.
+    /// Its profile: `stable` or `fast`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "stable")]
     profile: Option<&'static str>,
-    /// For following it through all logs.
+    /// Its id in all logs and traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "4bf92f3577b34da6a3ce929d0e0e4736")]
     trace_id: Option<String>,
-    /// Where it is in its life.
+    /// Its state.
     #[schema(value_type = JobStateWord)]
     state: &'static str,
     /// How it ended: `ok`, `empty` or a code.
@@ -150,16 +150,16 @@ pub(crate) struct JobDetail {
     /// A sentence for people about its ending, at most 300 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
-    /// Every dispatch of it.
+    /// All attempts.
     attempts: Vec<JobAttempt>,
-    /// When what happened; absent if only the store knows the job.
+    /// The times of its steps; absent if only the store knows the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     timings: Option<Timings>,
-    /// What is worth knowing about the choice.
+    /// Notes about the choice of the node.
     notes: Vec<String>,
 }
 
-/// One dispatch of a job.
+/// An attempt.
 #[derive(Debug, Serialize, ToSchema)]
 struct JobAttempt {
     /// From 1.
@@ -172,7 +172,7 @@ struct JobAttempt {
     /// Epoch milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     sent_ms: Option<u64>,
-    /// When the node took it.
+    /// When the node acknowledged it.
     #[serde(skip_serializing_if = "Option::is_none")]
     acked_ms: Option<u64>,
     /// When it ended.

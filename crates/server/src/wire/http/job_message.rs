@@ -16,7 +16,7 @@ use super::{text, within, wrong};
 /// Characters of a node's reason.
 const MAX_REASON_CHARS: usize = 512;
 
-/// A node takes a job.
+/// A node acknowledges a job.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({"job_id": "7m2k9x4c0v8b3n5q1w6e2r7t4y", "attempt_id": 1, "node_id": "node-123"}))]
 pub(crate) struct AckRequest {
@@ -26,14 +26,14 @@ pub(crate) struct AckRequest {
     /// As in `job_assign`.
     #[schema(minimum = 1)]
     attempt_id: u32,
-    /// Who says so.
+    /// The node.
     #[schema(value_type = String)]
     node_id: NodeId,
     /// As in `job_assign`, if there was one.
     lease_token: Option<String>,
 }
 
-/// A node is done with a job.
+/// A node has done a job.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({
     "job_id": "7m2k9x4c0v8b3n5q1w6e2r7t4y", "attempt_id": 1, "node_id": "node-123", "status": "ok",
@@ -46,7 +46,7 @@ pub(crate) struct DoneRequest {
     /// As in `job_assign`.
     #[schema(minimum = 1)]
     attempt_id: u32,
-    /// Who says so.
+    /// The node.
     #[schema(value_type = String)]
     node_id: NodeId,
     /// As in `job_assign`, if there was one.
@@ -73,14 +73,14 @@ pub(crate) struct FailRequest {
     /// As in `job_assign`.
     #[schema(minimum = 1)]
     attempt_id: u32,
-    /// Who says so.
+    /// The node.
     #[schema(value_type = String)]
     node_id: NodeId,
     /// As in `job_assign`, if there was one.
     lease_token: Option<String>,
     /// `error`.
     status: Option<String>,
-    /// A code or a text. `BUSY`: it has no slot free, which is not held against it.
+    /// A code or a text. `BUSY`: it has no free slot, which does not count as a failure.
     /// `MODEL_NOT_AVAILABLE`: it misses a model.
     reason: String,
     /// The model that it misses.

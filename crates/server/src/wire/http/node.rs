@@ -32,7 +32,7 @@ const MAX_SHOWN_CHARS: usize = 128;
 /// Characters of an endpoint.
 const MAX_ENDPOINT_CHARS: usize = 2_048;
 
-/// What a node says of itself. `node_id` is always needed; registering also needs `semantic_langs`.
+/// What a node reports about itself. `node_id` is always needed; registering also needs `semantic_langs`.
 /// In a heartbeat, a field that is present replaces what was said before as a whole.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({
@@ -147,9 +147,9 @@ pub(crate) struct RunningJob {
 /// The answer to a registration.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Registered {
-    /// Always true; refusals have another form.
+    /// Always true; errors have another form.
     pub(crate) ok: bool,
-    /// How often the node is to say that it lives; after three it is taken for gone.
+    /// The interval of heartbeats; a node is considered gone after three without one.
     #[schema(example = 5000)]
     pub(crate) heartbeat_interval_ms: u64,
     /// Rises with every registration of the node; the newest counts.
@@ -239,7 +239,7 @@ impl NodeReport {
         self.services.as_ref().map(|_| known.inventory.running_services())
     }
 
-    /// What it says it runs.
+    /// The jobs that it reports running.
     pub(crate) fn running(&mut self) -> Result<Option<Vec<(JobId, u32)>>, Refusal> {
         let Some(running) = self.running.take() else { return Ok(None) };
         if running.len() > MAX_RUNNING {

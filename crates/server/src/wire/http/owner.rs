@@ -22,7 +22,7 @@ pub(crate) struct OwnNodeBody {
     fresh: bool,
     /// A reported resource is above the threshold.
     overloaded: bool,
-    /// What an administrator wants of it: `serve`, `drain` or `block`.
+    /// The order of an administrator: `serve`, `drain` or `block`.
     #[schema(example = "serve")]
     order: &'static str,
     /// The circuit breaker: `closed` (jobs as usual), `open` (no jobs for a while), `probing` (one job
@@ -35,9 +35,9 @@ pub(crate) struct OwnNodeBody {
     /// It keeps failing and was put aside; `why_idle` says why, and when it is tried again. Its owner may
     /// have that at once: `POST /v1/node/{id}/resume`.
     put_aside: bool,
-    /// How many jobs it has room for.
+    /// Its slots.
     slots: Slots,
-    /// Attempts that it works on.
+    /// Running attempts.
     running: usize,
     /// How long its recent jobs took.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,9 +45,9 @@ pub(crate) struct OwnNodeBody {
     /// When it was first seen, in epoch milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     since_ms: Option<u64>,
-    /// Jobs it did.
+    /// Jobs that it did.
     done: u64,
-    /// Jobs it failed.
+    /// Jobs that it failed.
     failed: u64,
     /// Attempts that failed on it, by code.
     #[schema(example = json!({"NMT_TIMEOUT": 3}))]
@@ -56,12 +56,12 @@ pub(crate) struct OwnNodeBody {
     failures: Vec<FailureBody>,
     /// What it can do.
     abilities: AbilitiesBody,
-    /// Models it misses.
+    /// Models that it reported missing.
     missing_models: Vec<String>,
     /// The last `node_error` that it sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
-    /// Why it gets no jobs, in sentences; empty if nothing is in the way.
+    /// Why it gets no jobs, in sentences; empty if it can get jobs.
     #[schema(example = json!(["an administrator drains it"]))]
     why_idle: Vec<String>,
     /// Directions that are asked for and not served, each with what the node lacks for it.
