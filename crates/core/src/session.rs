@@ -334,7 +334,9 @@ impl<R: Clone> Session<R> {
         self.connected = true;
         self.timers.disarm(Timer::Resume);
         self.pause.restart(self.now);
-        self.window.note_seen(last_seen, out);
+        let (turns, now) = (&self.turns, self.now);
+        let lost = |index| (turns.name(epoch, index), now);
+        self.window.note_seen(last_seen, &self.routes, lost, out);
         out.push(Effect::Resumed {
             next_index: self.next_index(),
             audio_ack: self.acked_seq,

@@ -75,7 +75,8 @@ mod absent {
     use lingua_server::Failure;
 
     /// What the feature `tools` adds.
-    const TOOLS: [&str; 8] = ["demo", "top", "node", "dispatch", "speak", "load", "chaos", "bench"];
+    const TOOLS: [&str; 9] =
+        ["demo", "top", "node", "dispatch", "speak", "load", "chaos", "sim", "bench"];
 
     /// Why there is no such command, and where to find it.
     pub(super) fn command(words: &[OsString]) -> Failure {

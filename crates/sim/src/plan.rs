@@ -5,7 +5,11 @@ mod drawn;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fault::Planned;
+use crate::fault::{Fault, Planned};
+
+/// A process that ends or stands still so near to a loss of the store's last writes was the only one that had
+/// them.
+const NEAR_MS: u64 = 20_000;
 
 /// The world of one seed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -108,6 +112,19 @@ impl Plan {
     pub fn with_faults(&self, kept: &[usize]) -> Self {
         let faults = kept.iter().filter_map(|at| self.faults.get(*at).cloned());
         Plan { faults: faults.collect(), ..self.clone() }
+    }
+
+    /// The store loses its last writes, and about then an instance ends or stands still.
+    pub(crate) fn loses_store_and_process(&self) -> bool {
+        let loses = |one: &&Planned| matches!(one.fault, Fault::Failover { .. } | Fault::Flush);
+        let takes = |one: &&Planned| {
+            matches!(one.fault, Fault::Kill { .. } | Fault::Stop { .. } | Fault::Drain { .. })
+        };
+        let near = |lost: &Planned| {
+            let mut others = self.faults.iter().filter(takes);
+            others.any(|other| other.at_ms.abs_diff(lost.at_ms) < NEAR_MS)
+        };
+        self.faults.iter().filter(loses).any(near)
     }
 
     /// Nodes that do well, clients that come back, and no faults: the beginning of a directed scenario.

@@ -1,5 +1,6 @@
 //! What happens in a world, as it happens: the journals that are judged, and a trace of everything.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use lingua_lab::speech::Digest;
@@ -21,6 +22,7 @@ struct State {
     story: Vec<Value>,
     nodes: Vec<Vec<Value>>,
     speakers: Vec<Vec<Value>>,
+    calls: BTreeMap<&'static str, u64>,
     /// Of every line of the trace.
     digest: Digest,
     /// The lines themselves, if they are wanted.
@@ -41,6 +43,7 @@ pub(crate) struct Written {
     pub story: Vec<Value>,
     pub nodes: Vec<Vec<Value>>,
     pub speakers: Vec<Vec<Value>>,
+    pub calls: BTreeMap<&'static str, u64>,
     pub digest: Digest,
     pub lines: Vec<String>,
 }
@@ -76,6 +79,11 @@ impl Record {
         }
     }
 
+    /// A call of the store.
+    pub fn call(&self, call: &'static str) {
+        *self.state.lock().calls.entry(call).or_default() += 1;
+    }
+
     /// A line of a journal, and of the trace.
     pub fn write(&self, whose: Whose, event: &str, fields: Value) {
         let mut line = json!({ "at_us": self.at_us(), "event": event });
@@ -93,8 +101,8 @@ impl Record {
 
     /// Everything so far; nothing is left.
     pub fn take(&self) -> Written {
-        let State { story, nodes, speakers, digest, lines, .. } =
+        let State { story, nodes, speakers, calls, digest, lines, .. } =
             std::mem::take(&mut *self.state.lock());
-        Written { story, nodes, speakers, digest, lines: lines.unwrap_or_default() }
+        Written { story, nodes, speakers, calls, digest, lines: lines.unwrap_or_default() }
     }
 }

@@ -229,6 +229,7 @@ impl Link {
         let mut shown = Vec::with_capacity(256);
         show(&mut shown);
         self.canary.stored(call, &shown);
+        self.record.call(call);
         let answer = self.ask(call, work).await;
         let outcome = match &answer {
             Ok(_) => "ok",

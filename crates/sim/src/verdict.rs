@@ -39,6 +39,8 @@ pub struct Verdict {
     pub missing: BTreeMap<String, u64>,
     /// Jobs that nodes were given.
     pub jobs: u64,
+    /// Calls of the store, by name.
+    pub calls: BTreeMap<&'static str, u64>,
     /// Virtual time.
     pub lasted: Duration,
     /// Of everything that happened: the same for the same plan.
@@ -57,7 +59,7 @@ const PANICKED: &str = "no task panics";
 impl Verdict {
     pub(crate) fn of(plan: &Plan, ended: Ended, panics: Vec<String>) -> Self {
         let Ended { written, leaks, lasted } = ended;
-        let Written { story, nodes, speakers, digest, lines } = written;
+        let Written { story, nodes, speakers, digest, lines, calls } = written;
         let timing = if plan.fast {
             lingua_core::budget::Timing::fast()
         } else {
@@ -66,6 +68,7 @@ impl Verdict {
         let manifest = json!({
             "store": "simulated", "seed": plan.seed, "nodes": plan.nodes.len(),
             "speakers": plan.speakers.len(), "slots": 1, "deadline_ms": timing.deadline_ms,
+            "store_and_process_lost": plan.loses_store_and_process(),
             "resume_window_ms": timing.resume_window_ms, "nodes_fail": !plan.is_gentle(), "few_jobs": true, "hedges": plan.fast, "ways": ways(plan),
         });
         let journals = Journals { manifest, story, nodes, speakers };
@@ -77,6 +80,7 @@ impl Verdict {
             results: 0,
             missing: BTreeMap::new(),
             jobs: 0,
+            calls,
             lasted,
             digest: digest.hash(),
             trace: lines,

@@ -151,7 +151,10 @@ impl World {
         self.all_back().await;
         self.phase.send_replace(Phase::Settle);
         sleep(Duration::from_millis(self.plan.settle_ms)).await;
-        self.story("quiet", json!({}));
+        // A node that failed by itself may still be left alone.
+        if self.plan.is_gentle() {
+            self.story("quiet", json!({}));
+        }
         self.phase.send_replace(Phase::Quiet);
         sleep(speaker::QUIET_TURN * (self.speakers.len() as u32 + 1)).await;
         self.story("stop", json!({}));

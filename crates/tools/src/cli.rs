@@ -12,6 +12,7 @@ mod demo;
 mod dispatch;
 mod node;
 mod restarts;
+mod sim;
 mod speakers;
 mod top;
 
@@ -24,6 +25,7 @@ pub use dispatch::Dispatch;
 pub use node::Node;
 pub use restarts::LoadPart;
 pub(crate) use restarts::{Agents, Case, Restarts};
+pub use sim::Sim;
 pub use speakers::{Load, Speak};
 pub use top::Top;
 
@@ -44,6 +46,8 @@ pub enum Command {
     Load(Box<Load>),
     /// Inject random faults and check every guarantee
     Chaos(Box<Chaos>),
+    /// Simulate worlds of schedulers, nodes and clients in virtual time, and check every guarantee
+    Sim(Sim),
     /// Benchmark one part of the system against a baseline in the same run
     Bench {
         /// Which benchmark.

@@ -2,7 +2,7 @@
 //!
 //! In reading order: `cli` (what can be asked for), `node`, `dispatch` and `speak` (one part each), `terminal` (how much fits on it), `top`, `load`, `bench`,
 //! `chaos`, and `demo`, which has a part of each. All of them stand on `lingua-lab` and call the scheduler
-//! over the sockets that everybody uses. No build of the scheduler needs them: see the feature `tools` of `crates/lingua`.
+//! over the sockets that everybody uses; `sim` alone has schedulers of its own, those of `lingua-sim`. No build of the scheduler needs them: see the feature `tools` of `crates/lingua`.
 
 mod advice;
 mod bench;
@@ -12,6 +12,7 @@ mod demo;
 mod dispatch;
 mod load;
 mod node;
+mod sim;
 mod speak;
 mod terminal;
 mod top;
@@ -24,7 +25,7 @@ pub use cli::Command;
 pub fn run(command: Command) -> ExitCode {
     let level = match command {
         // What happens in there is shown otherwise.
-        Command::Demo(_) | Command::Top(_) => "error",
+        Command::Demo(_) | Command::Top(_) | Command::Sim(_) => "error",
         _ => "info",
     };
     lingua_server::run_logged(level, || match command {
@@ -35,6 +36,7 @@ pub fn run(command: Command) -> ExitCode {
         Command::Speak(options) => speak::run(&options),
         Command::Load(options) => load::run(&options),
         Command::Chaos(options) => chaos::run(*options),
+        Command::Sim(options) => sim::run(options),
         Command::Bench { what } => bench::run(&what),
     })
 }

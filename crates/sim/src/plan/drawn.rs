@@ -32,7 +32,7 @@ pub(super) fn plan(seed: u64) -> Plan {
         speakers,
         faults: Vec::new(),
         faults_end_ms: FIRST_FAULT_MS + window,
-        settle_ms: if fast { 50_000 } else { 110_000 },
+        settle_ms: 0,
     };
     for _ in 0..dice.below(MAX_FAULTS + 1) {
         let at_ms = FIRST_FAULT_MS + dice.below(window - 2_000);
@@ -41,7 +41,19 @@ pub(super) fn plan(seed: u64) -> Plan {
         plan.faults.push(Planned { at_ms, lasts_ms, fault });
     }
     plan.faults.sort_by_key(|planned| planned.at_ms);
+    plan.settle_ms = settle_ms(&plan);
     plan
+}
+
+/// Until nodes that the store forgot, or that failed, get jobs again.
+fn settle_ms(plan: &Plan) -> u64 {
+    let forgets = |planned: &Planned| {
+        matches!(planned.fault, Fault::Failover { .. } | Fault::Flush | Fault::Kill { .. })
+    };
+    match plan.faults.iter().any(forgets) || !plan.is_gentle() {
+        true => 65_000,
+        false => 20_000,
+    }
 }
 
 fn instance(dice: &Dice) -> InstancePlan {

@@ -49,6 +49,13 @@ impl World {
         if self.plan.fast { Settings::fast() } else { Settings::stable() }
     }
 
+    /// The first process of an instance knows that none was there before it.
+    fn settings_of(&self, life: u64) -> Settings {
+        let settings = self.settings();
+        let restart_hold_ms = if life == 1 { 0 } else { settings.restart_hold_ms };
+        Settings { restart_hold_ms, ..settings }
+    }
+
     /// Starts a process that does not run.
     pub(super) fn start(self: &Arc<Self>, number: usize, new_name: bool) {
         let plan = &self.plan.instances[number];
@@ -72,8 +79,9 @@ impl World {
         let surroundings = Surroundings { clock, chance };
         let own = lingua_store::Instance { id, boot };
         let secret = Secret::from_seed(b"of a simulation");
-        let engine = host
-            .enter(|| Engine::start_in(surroundings, link.backend(), own, self.settings(), secret));
+        let engine = host.enter(|| {
+            Engine::start_in(surroundings, link.backend(), own, self.settings_of(life), secret)
+        });
         (instance.host, instance.link) = (host.clone(), Some(link));
         (instance.engine, instance.accepts) = (Some(engine.clone()), false);
         drop(instance);

@@ -1,4 +1,5 @@
 //! The world as a whole.
 
+mod directed;
 mod same;
 mod seeds;

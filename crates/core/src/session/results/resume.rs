@@ -1,6 +1,7 @@
 //! What a client that comes back is told, and what the next owner of a session is left.
 
 use super::{Open, Window};
+use crate::ids::TurnId;
 use crate::planted::{self, Flaw};
 use crate::session::event::{Delivery, Effect, Effects, Ending, MissingReason, ResultKey};
 use crate::session::lanes::{LaneState, Lanes, Progress};
@@ -8,6 +9,7 @@ use crate::session::routes::{Lane, Routes};
 use crate::session::saved::{SavedLane, SavedUtterance};
 use crate::session::seen::{Forgotten, LastSeen, Span};
 use crate::session::settings::MAX_LANES;
+use crate::time::Moment;
 
 /// Utterances that a client may have seen the end of after the last save of an owner that died; what was
 /// open then is bounded, and a client that claims more is not believed.
@@ -97,14 +99,27 @@ impl<R> Window<R> {
         self.forgotten.after(seen, routes)
     }
 
-    /// Notes what the client has seen. Of an earlier owner's endings it may know more than was saved.
-    pub fn note_seen(&mut self, seen: &LastSeen, out: &mut Effects<R>) {
+    /// Notes what the client has seen. Of an earlier owner's endings it may know more than was saved: `lost` gives
+    /// the turn of an utterance that was not, and the time.
+    pub fn note_seen(
+        &mut self,
+        seen: &LastSeen,
+        routes: &Routes,
+        lost: impl Fn(u64) -> (TurnId, Moment),
+        out: &mut Effects<R>,
+    ) {
         // An ending that was delivered after the last save: its index is used up.
         if let Some(last) = seen.highest()
             && self.restored
             && (self.next_index..self.next_index + MAX_UNSAVED).contains(&last)
         {
-            self.forgotten.add(Span { route: None, first: self.next_index, last });
+            let unsaved = self.next_index..=last;
+            match routes.lanes() {
+                // The client has seen them all.
+                1 => self.forgotten.add(Span { route: None, first: self.next_index, last }),
+                // In the other targets they are missing, behind what is still open there.
+                _ => unsaved.for_each(|index| self.lose(index, seen, routes, lost(index), out)),
+            }
             self.next_index = last + 1;
         }
         for open in self.open.iter_mut().filter(|open| open.inherited) {
@@ -122,6 +137,35 @@ impl<R> Window<R> {
             }
         }
         self.release_audio(out);
+    }
+
+    /// Adds an utterance of an earlier owner that was not saved: its jobs are lost.
+    fn lose(
+        &mut self,
+        index: u64,
+        seen: &LastSeen,
+        routes: &Routes,
+        (turn, deadline): (TurnId, Moment),
+        out: &mut Effects<R>,
+    ) {
+        let lanes = routes.iter().map(|(_, route)| {
+            let delivered = seen.of(&route).is_some_and(|up_to| index <= up_to);
+            let missing = (!delivered).then_some(MissingReason::JobFailed);
+            SavedLane { route: Some(route), attempt: 0, delivered, missing }
+        });
+        let lanes = lanes.collect();
+        let (client_index, part_index, last_seq) = (None, 0, None);
+        let lost = SavedUtterance {
+            index,
+            client_index,
+            turn,
+            part_index,
+            deadline,
+            last_seq,
+            settled: true,
+            lanes,
+        };
+        self.restore(lost, true, out);
     }
 
     /// Endings that the client may not have seen, in no particular order.

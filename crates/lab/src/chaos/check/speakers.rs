@@ -230,6 +230,9 @@ impl Speaker<'_> {
             if *kind == Kind::Split && self.cannot_resume {
                 continue;
             }
+            if *kind == Kind::Lost && self.story.store_and_process_lost {
+                continue;
+            }
             let promise = match kind {
                 Kind::Lost => Promise::OneEnding,
                 Kind::Doubled | Kind::Disordered | Kind::AfterEnding => Promise::Order,

@@ -18,6 +18,9 @@ pub(super) struct Story {
     pub deadline: Duration,
     /// A client that is away for longer has no session any more; without it every one has.
     pub resume_window: Option<Duration>,
+    /// The store lost what was written last, and about then a process that would have written it again ended or
+    /// stood still: what it had acknowledged may be gone.
+    pub store_and_process_lost: bool,
     /// Nodes fail, refuse and are slow by themselves: a sentence may have no result.
     pub nodes_fail: bool,
     /// A second copy of a job may run beside the first, and either may answer.
@@ -64,6 +67,7 @@ impl Story {
             slots: number("slots"),
             deadline: manifest["deadline_ms"].as_u64().map_or(DEADLINE, Duration::from_millis),
             resume_window: manifest["resume_window_ms"].as_u64().map(Duration::from_millis),
+            store_and_process_lost: manifest["store_and_process_lost"] == true,
             nodes_fail: manifest["nodes_fail"] == true,
             hedges: manifest["hedges"] == true,
             few_jobs: manifest["few_jobs"] == true,

@@ -70,7 +70,8 @@ impl Agent {
         }
         let spread = self.dice.spread_ms(self.plan.work_ms);
         let takes = Duration::from_millis(if troubled { spread } else { spread.min(1_000) });
-        let hangs = troubled && self.dice.happens(self.plan.hangs);
+        // One that cannot be told to stop comes to an end by itself.
+        let hangs = troubled && self.supports().cancel && self.dice.happens(self.plan.hangs);
         let fails = troubled && self.dice.happens(self.plan.fails);
         let assigned_us = self.world.unique_us();
         let mark = Mark::find(&work.audio);
