@@ -142,8 +142,8 @@ impl Engine {
         Some(view)
     }
 
-    /// The node's owner or an operator says that it is well: one job may show it at once. `false` if
-    /// nobody knows such a node.
+    /// The node's owner or an operator says that it works again: it gets one job as a probe at once. `false` if there
+    /// is no such node.
     pub fn request_probe(&self, id: &NodeId) -> Result<bool, Refusal> {
         self.router.request_probe(id)
     }

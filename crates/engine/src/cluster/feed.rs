@@ -27,15 +27,15 @@ const PAUSE: Duration = Duration::from_millis(300);
 /// Records read at the same time, of nodes that changed.
 const READS_AT_ONCE: usize = 32;
 
-/// Everything is being read again.
+/// A full read that is under way.
 struct Resync {
-    /// What is read next.
+    /// The shard that is read next.
     shard: u32,
-    /// Nodes that were known and have not been seen again.
+    /// Known nodes that the full read has not found yet.
     missed: HashSet<NodeId>,
 }
 
-/// How far a follower is.
+/// How far the records have been followed.
 struct Follower {
     cursor: Option<FeedCursor>,
     resync: Option<Resync>,
@@ -54,7 +54,7 @@ impl Cluster {
                 changed = status.changed() => match changed {
                     Ok(()) => {
                         let now = status.borrow_and_update().connection();
-                        // An answer that was late on the same connection lost nothing.
+                        // After a late answer on the same connection nothing is lost.
                         let late = planted::on(Flaw::LateAnswerReasserts);
                         if now.is_some() && (now != connection || late) {
                             connection = now;
@@ -67,16 +67,16 @@ impl Cluster {
                 step = self.follow_on(&mut follower) => step,
             };
             if let Err(error) = step {
-                tracing::debug!(%error, "the nodes of others are read later");
+                tracing::debug!(%error, "the records of nodes are read later");
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
 
-    /// One step, which may be given up anywhere: what it did not finish is done again.
+    /// One step. It may be cancelled anywhere: what it did not finish is repeated.
     async fn follow_on(&self, follower: &mut Follower) -> lingua_store::Result<()> {
         if follower.resync_at <= Instant::now() || follower.cursor.is_none() {
-            // From the present end of the feed on, so that nothing falls in between.
+            // From the present end of the feed on, so that no change is missed.
             let end = self.shared.store.feed.changes(None, Duration::ZERO).await?;
             follower.cursor = Some(end.cursor);
             let missed = self.router.remote.ids().into_iter().collect();
@@ -110,7 +110,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Reads one shard of all records again; says whether it was the last.
+    /// Reads one shard of all records again. Returns whether it was the last.
     async fn read_shard(&self, resync: &mut Resync) -> lingua_store::Result<bool> {
         for record in self.shared.store.feed.shard(resync.shard).await? {
             resync.missed.remove(&record.node);

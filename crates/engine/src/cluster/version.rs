@@ -1,6 +1,6 @@
 //! Which messages an instance understands, so that two neighbouring versions run side by side.
 //!
-//! Words only ever gain fields, and a message that an instance does not know it leaves alone; that needs
+//! Messages only ever gain fields, and an instance ignores a message that it does not know; that needs
 //! no number. A change that an older instance would misread does: the newer version counts
 //! [`WIRE`] up, goes on to understand the number before, and says what the others understand too.
 //! Each instance says its range where it says that it lives. Those whose ranges do not meet leave

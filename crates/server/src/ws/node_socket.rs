@@ -1,8 +1,8 @@
 //! The conversation with one node: one task reads, answers and writes.
 //!
-//! The connection is the node's identity. What it says about jobs goes to the engine as it is read,
-//! what the engine wants of it is written in batches, and when the task ends for whatever reason
-//! the engine knows that the node is gone. `registration` is what it says of itself.
+//! The connection is the node's identity. Its messages about jobs go to the engine as they are read, messages to it
+//! are written in batches, and when the task ends for whatever reason the engine is told that the node is gone.
+//! `registration` handles its registrations and heartbeats.
 
 mod registration;
 
@@ -37,18 +37,17 @@ const PING_EVERY: Duration = Duration::from_secs(15);
 /// Messages that one job brings back, beyond that.
 const MESSAGES_PER_JOB: u32 = 8;
 
-/// What waits for the node before the engine is told that it is congested: an assign and a word
-/// more for every slot that a node can have, and as many again.
+/// Messages that wait for the node before it counts as congested: an assignment and one more message for every slot
+/// that a node can have, and as many again.
 const OUTBOX: usize = 1_024;
 
-/// Smaller messages are copied when they are kept: a slice would keep the buffer that they were
-/// read into, with all that came along.
+/// Smaller messages are copied when they are kept: a slice would keep the whole read buffer alive.
 const COPY_BELOW: usize = 4_096;
 
 /// A close ends the conversation.
 type Flow = Result<(), Close>;
 
-/// Speaks with a node until one of the two has had enough.
+/// Serves the connection of a node until either side ends it.
 pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, socket_peer: SocketPeer) {
     let mut ending = peer.ending.clone();
     let mut node = NodeSocket::new(socket, engine, peer, socket_peer);
@@ -59,7 +58,7 @@ pub(super) async fn serve(socket: Socket, engine: Engine, peer: Peer, socket_pee
     let end = node.converse(ended).await;
     let NodeSocket { wire, present, .. } = node;
     tracing::debug!(node.id = present.name(), reason = end.why(), "a node's socket ends");
-    // The engine knows at once; the goodbye may take a moment.
+    // The engine is told at once; the close may take a moment.
     drop(present);
     wire.end(end).await;
 }
@@ -70,28 +69,28 @@ struct NodeSocket {
     limits: Arc<Limits>,
     socket_peer: SocketPeer,
     wire: Wire,
-    /// What the engine wants to be sent.
+    /// Messages of the engine to the node.
     messages: mpsc::Receiver<ToNode>,
     present: Present,
-    /// What the engine sends through. It is the engine's alone once the node is registered: a
-    /// connection that the engine let go of then learns of it.
+    /// The sender of `messages`. Once the node is registered only the engine has it, so the connection notices when
+    /// the engine drops it.
     outbox: Result<mpsc::Sender<ToNode>, mpsc::WeakSender<ToNode>>,
     supports: Supports,
-    /// What the node last said that it can do.
+    /// The abilities that the node last declared.
     abilities: Abilities,
-    /// It speaks of its health itself; otherwise that follows from what it can do.
+    /// It declares its health itself; otherwise that follows from its abilities.
     says_health: bool,
-    /// Assigns that are in line and not yet written, to be told of when they are.
+    /// Assignments that are queued and not yet written; their jobs are told when they are.
     unsent: Vec<Assign>,
     rate: Rate,
     offences: Offences,
-    /// When it last gave a sign of life.
+    /// When its last message or pong came.
     alive_at: Instant,
     opened_at: Instant,
     next_ping: Instant,
 }
 
-/// The node's presence in the engine, which ends with this value however its task ends.
+/// The node's registration in the engine. Dropping it tells the engine that the connection is gone.
 struct Present {
     nodes: Arc<Nodes>,
     connection: Option<Connection>,
@@ -152,7 +151,7 @@ impl NodeSocket {
                     return End::Close(Close::new(close::POLICY, refusal.detail));
                 }
             };
-            let goes = match event {
+            let flow = match event {
                 Event::Text(text) => self.on_text(text).await,
                 Event::Binary(_) => {
                     let refusal = Refusal::new(Code::UnsupportedMessage, "nodes send text frames");
@@ -168,13 +167,13 @@ impl NodeSocket {
                 Event::Due => self.on_due(Instant::now()),
                 Event::Ended(end) => return end,
             };
-            if let Err(close) = goes {
+            if let Err(close) = flow {
                 return End::Close(close);
             }
         }
     }
 
-    /// Something came, whatever it is.
+    /// Counts something that came, whatever it is.
     fn hear(&mut self, now: Instant) -> Flow {
         self.alive_at = now;
         self.count(now, 1)
@@ -199,27 +198,27 @@ impl NodeSocket {
             ..COPY_BELOW => Bytes::copy_from_slice(text.as_bytes()),
             _ => Bytes::from(text.clone()),
         };
-        let said = match decode(&text, whole) {
-            Ok(said) => said,
+        let decoded = match decode(&text, whole) {
+            Ok(decoded) => decoded,
             Err(refusal) => return self.offence(refusal),
         };
         let Some(connection) = &self.present.connection else {
-            return match said {
-                FromNode::Register(said) => self.register(*said).await,
+            return match decoded {
+                FromNode::Register(status) => self.register(*status).await,
                 _ => {
                     self.refuse(&Refusal::new(Code::NotFound, "register first"));
                     Ok(())
                 }
             };
         };
-        match said {
-            FromNode::Job(word) => {
-                // What is stale was counted; there is nothing to answer.
-                let _ = self.engine.nodes.on_job_message(connection, word);
+        match decoded {
+            FromNode::Job(message) => {
+                // A stale message is counted; there is nothing to answer.
+                let _ = self.engine.nodes.on_job_message(connection, message);
                 Ok(())
             }
-            FromNode::Heartbeat(said) => self.heartbeat(*said),
-            FromNode::Register(said) => self.register(*said).await,
+            FromNode::Heartbeat(status) => self.heartbeat(*status),
+            FromNode::Register(status) => self.register(*status).await,
             FromNode::Auth(token) => self.renew(&token),
             FromNode::Error { code, message } => {
                 self.engine.nodes.note_error(connection, &code, &message);
@@ -259,7 +258,7 @@ impl NodeSocket {
         Ok(())
     }
 
-    /// Until then it is registered or has to go, whatever else it says.
+    /// When it is disconnected unless it has registered.
     fn register_by(&self) -> Instant {
         self.opened_at + Duration::from_millis(self.limits.handshake_timeout_ms)
     }
@@ -286,7 +285,7 @@ impl NodeSocket {
         Ok(())
     }
 
-    /// Answers something that cannot be; a node that keeps on is shown the door.
+    /// Refuses an invalid message; a node with too many of them is disconnected.
     fn offence(&mut self, refusal: Refusal) -> Flow {
         self.refuse(&refusal);
         match self.offences.note(Instant::now()) {
@@ -306,7 +305,7 @@ impl NodeSocket {
         self.wire.send(text);
     }
 
-    /// Spread out, so that a fleet does not come back in one moment.
+    /// With a random pause, so that the nodes do not all reconnect at once.
     fn going_away(&self) -> Close {
         let pause = 200 + self.engine.chance().bits() % 1_800;
         Close::new(close::GOING_AWAY, format!("{{\"retry_after_ms\":{pause}}}"))

@@ -1,6 +1,6 @@
 //! One connection, read and written in batches.
 //!
-//! Whatever is to be sent waits in line until there is nothing more to read, so that all that one
+//! Whatever is to be sent is queued until there is nothing more to read, so that all that one
 //! wake-up leads to leaves in one write. Reading goes on while the peer does not take what is
 //! written, up to a bound: two peers that both write first do not wait for each other, and a peer
 //! that takes nothing is not read from for ever.
@@ -24,13 +24,13 @@ use super::inbound::Refused;
 use super::socket::Socket;
 use crate::listener::Peer;
 
-/// Messages read before what is in line is written all the same.
+/// Messages read before what is queued is written all the same.
 const READS_BEFORE_WRITE: u32 = 64;
 
-/// Bytes in line beyond which nothing is taken in that could add to them.
+/// Queued bytes beyond which nothing is taken in that could add to them.
 const MAX_LINE_BYTES: usize = 256 << 10;
 
-/// Messages in line beyond which nothing is taken in that could add to them.
+/// Queued messages beyond which nothing is taken in that could add to them.
 const MAX_LINE: usize = 256;
 
 /// After so long it is looked again whether there is room for a message.
@@ -77,7 +77,7 @@ pub(super) enum Event<M> {
     Frames(u32),
     /// Something came for the connection from elsewhere than the peer.
     Outgoing(M),
-    /// All that was in line is with the operating system.
+    /// All that was queued is with the operating system.
     Written,
     /// It is the time that [`Wire::wake_at`] set.
     Due,
@@ -152,24 +152,24 @@ impl Wire {
         }
     }
 
-    /// Puts a text in line.
+    /// Queues a text.
     pub(super) fn send(&mut self, text: String) {
         self.line_bytes += text.len();
         self.line.push_back(Message::Text(text.into()));
     }
 
-    /// Puts bytes in line.
+    /// Queues bytes.
     pub(super) fn send_binary(&mut self, bytes: Bytes) {
         self.line_bytes += bytes.len();
         self.line.push_back(Message::Binary(bytes));
     }
 
-    /// Puts a ping in line.
+    /// Queues a ping.
     pub(super) fn ping(&mut self) {
         self.line.push_back(Message::Ping(Bytes::new()));
     }
 
-    /// Asks for [`Event::Written`] once all that is in line is written.
+    /// Asks for [`Event::Written`] once all that is queued is written.
     pub(super) fn want_receipt(&mut self) {
         self.receipt = true;
     }

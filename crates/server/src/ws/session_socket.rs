@@ -47,7 +47,7 @@ const BYTES_PER_MESSAGE: f64 = 16_384.0;
 const SLOW: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// Who takes nothing and has more than this in line is let go at the first of the two spans.
+/// Who takes nothing and has more than this queued is disconnected at the first of the two spans.
 const MAX_UNSENT: usize = 8 << 20;
 
 /// Speaks with a client until its session has taken the connection over.
