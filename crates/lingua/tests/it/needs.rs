@@ -24,12 +24,13 @@ const TRIED: &str = "apt-get apt-config sudo nvidia-smi";
 const OURS: &str = "cargo rustc rustup lingua pip pytest python ruff mypy";
 
 /// File, what stands in `Command::new` there, and what it is by name.
-const BY_OTHER_NAMES: [(&str, &str, &[&str]); 8] = [
+const BY_OTHER_NAMES: [(&str, &str, &[&str]); 9] = [
     ("redis_server.rs", "&self.config.binary", &["redis-server"]),
     ("part.rs", "program", &["bash"]), // the scripts of the speech node
     ("process.rs", "&self.program", &[]), // this and the next one: `lingua`
     ("top.rs", "LINGUA", &[]),
     ("redis_tls.rs", "std::env::current_exe()?", &[]),
+    ("same.rs", "std::env::current_exe().unwrap()", &[]), // the test itself, once more
     ("supply.rs", "program", &[]), // cargo and scripts/sbom
     ("prometheus.rs", "program", &["prometheus"]),
     ("deploy.rs", "program", &[]),
