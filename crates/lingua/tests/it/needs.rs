@@ -31,7 +31,7 @@ const BY_OTHER_NAMES: [(&str, &str, &[&str]); 9] = [
     ("top.rs", "LINGUA", &[]),
     ("redis_tls.rs", "std::env::current_exe()?", &[]),
     ("same.rs", "std::env::current_exe().unwrap()", &[]), // the test itself, once more
-    ("supply.rs", "program", &[]), // cargo and scripts/sbom
+    ("supply.rs", "program", &[]),                        // cargo and scripts/sbom
     ("prometheus.rs", "program", &["prometheus"]),
     ("deploy.rs", "program", &[]),
 ];
