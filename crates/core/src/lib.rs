@@ -14,7 +14,8 @@
 //!   twice creating once.
 //! - [`outcome`]: the stable codes and words that callers see.
 //! - [`budget`]: the one deadline of a job and the retries a fleet may afford. [`profile`]: by which figures.
-//! - [`hash`]: hashers of maps, whose order a simulation can fix. [`planted`]: old flaws that tests switch on.
+//! - [`hash`]: hashers of maps, whose order a simulation can fix. [`busiest`]: which keys have the most events.
+//!   [`usage`]: counts by day. [`planted`]: old flaws that tests switch on.
 //! - [`session`]: the machine of one conversation, `on_event(now, Event) -> Effects`.
 
 pub mod ids;
@@ -26,6 +27,8 @@ pub mod node;
 pub mod eligibility;
 mod chance;
 pub mod hash;
+pub mod busiest;
+pub mod usage;
 pub mod fleet;
 pub mod slots;
 pub mod rate;

@@ -5,10 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use lingua_core::usage::DayUsage;
 use lingua_core::{JobId, TenantId};
 use lingua_protocol::peer::Goal;
 use lingua_store::jobs::JobRecord;
 use lingua_store::leaders::Task;
+use lingua_store::usage::Day;
 use lingua_store::{Backend, Clock, Instance, Status};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -27,6 +29,7 @@ use crate::jobs::{Dispatcher, FreedSlotQueue, WaitQueue};
 use crate::leader::Leader;
 use crate::metrics::Metrics;
 use crate::nodes::{NodeRouter, Nodes};
+use crate::pairs::{Installed, installed};
 use crate::peers::bodies::Fetch;
 use crate::peers::outbox::Outbox;
 use crate::peers::question::{self, Asker};
@@ -37,6 +40,7 @@ use crate::shared::Shared;
 use crate::snapshot::Board;
 use crate::tasks;
 use crate::trace::{Span, Tracer};
+use crate::usage;
 
 /// One scheduler process. Cheap to clone; the last clone ends its clockwork.
 #[derive(Clone)]
@@ -322,6 +326,26 @@ impl Engine {
         self.shared.metrics.render()
     }
 
+    /// What was used on these days, on all instances.
+    pub async fn usage(
+        &self,
+        days: impl Iterator<Item = Day>,
+    ) -> lingua_store::Result<Vec<(Day, DayUsage)>> {
+        // What this instance counted is told as it is now.
+        self.shared.post_usage().await;
+        usage::read(&self.shared.store, days).await
+    }
+
+    /// The clock for dates.
+    pub fn clock(&self) -> Clock {
+        self.shared.clock.clone()
+    }
+
+    /// What nodes have installed, by service or model and version.
+    pub fn installed(&self) -> Vec<Installed> {
+        installed(&self.shared.fleet)
+    }
+
     /// Epoch milliseconds.
     pub fn now_ms(&self) -> u64 {
         self.shared.clock.now().as_millis()
@@ -369,6 +393,7 @@ impl Engine {
         self.jobs.end_within(left).await;
         self.sessions.end_within(LAST_WORDS).await;
         self.cluster.flush_deliveries(LAST_WORDS).await;
+        self.shared.post_usage().await;
         self.leader.end().await;
         self.cluster.withdraw().await;
     }
@@ -418,6 +443,7 @@ fn base(
         outbox,
         orphans,
         job_log,
+        usage: Arc::default(),
         tracer: std::sync::OnceLock::new(),
     });
     shared.fleet.set_freed(Box::new(FreedSlotQueue::new(&queue, &shared.fleet, &shared.outbox)));
@@ -426,7 +452,7 @@ fn base(
 
 /// The tasks that run for as long as the engine does.
 fn clockwork(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     nodes: &Arc<Nodes>,
     jobs: &Arc<Dispatcher>,
     sessions: &Arc<Sessions>,
@@ -456,6 +482,7 @@ fn clockwork(
         ),
         tasks::spawn("readers", Arc::clone(board).read()),
         tasks::spawn("sessions", Arc::clone(sessions).keep()),
+        tasks::spawn("usage", shared.keep_posting_usage()),
     ]))
 }
 

@@ -13,6 +13,7 @@
 //! - [`audio`]: audio handed in ahead of its job.
 //! - [`pairs`]: the pairs that the fleet serves. [`explain`]: why things are as they are. [`snapshot`]: how everything
 //!   stands, for many readers.
+//! - `usage`: what is used, by day.
 //! - [`trace`]: what became of one utterance, step by step.
 //! - [`fleet`], [`secret`], [`metrics`]: what they share.
 //! - `retention`: what is kept of many tenants.
@@ -33,6 +34,7 @@ pub mod audio;
 pub mod pairs;
 pub mod explain;
 pub mod snapshot;
+mod usage;
 pub mod trace;
 pub mod fleet;
 pub mod secret;

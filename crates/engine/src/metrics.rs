@@ -6,9 +6,12 @@ mod instance;
 mod jobs;
 mod known;
 mod nodes;
+mod pairs;
 mod process;
 mod sessions;
 mod timed;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,6 +29,8 @@ use instance::InstanceMetrics;
 use jobs::JobMetrics;
 use known::By;
 use nodes::NodeMetrics;
+use pairs::PairMetrics;
+pub(crate) use pairs::{Level, Stage, WantedSlot};
 use process::Process;
 pub use registrar::Listed;
 use registrar::{Registrar, kind};
@@ -40,6 +45,7 @@ pub struct Metrics {
     pub(crate) jobs: JobMetrics,
     pub(crate) nodes: NodeMetrics,
     pub(crate) sessions: SessionMetrics,
+    pub(crate) pairs: PairMetrics,
     pub(crate) instance: InstanceMetrics,
     edge: Edge,
     process: Process,
@@ -73,6 +79,7 @@ impl Default for Metrics {
             jobs: JobMetrics::register(&mut to),
             nodes: NodeMetrics::register(&mut to),
             sessions: SessionMetrics::register(&mut to),
+            pairs: PairMetrics::register(&mut to),
             instance: InstanceMetrics::register(&mut to),
             edge: Edge::register(&mut to),
             process,
@@ -100,6 +107,7 @@ impl Metrics {
             errors.inner().store(count, Ordering::Relaxed);
         }
         self.instance.draining.set(i64::from(draining));
+        self.pairs.look();
         self.process.look();
     }
 

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use lingua_core::eligibility::{Need, Route, Standing, WhyNot, why_not};
+use lingua_core::inventory::Model;
 use lingua_core::node::{Health, NmtPairs, NodeProfile};
-use lingua_core::{Lang, TenantId};
+use lingua_core::{Lang, NodeId, TenantId};
 
 use crate::fleet::FleetView;
 use crate::jobs::Dispatcher;
@@ -71,6 +72,68 @@ pub(crate) fn pair_views(fleet: &FleetView, jobs: &Dispatcher) -> Vec<PairView> 
     pairs.into_values().collect()
 }
 
+/// A service or a model in one version, as nodes with the same abilities have it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Installed {
+    /// What it does, if the nodes say so.
+    pub kind: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Its version, if the nodes say one.
+    pub version: Option<String>,
+    /// It can be used.
+    pub running: bool,
+    /// Nodes that have it.
+    pub nodes: u64,
+    /// Some of them.
+    pub node_ids: Vec<NodeId>,
+}
+
+impl Installed {
+    /// Whether it is this service: by its name, and by its kind where both say one.
+    pub fn is(&self, kind: &str, name: &str) -> bool {
+        self.name == name && self.kind.as_deref().is_none_or(|own| own == kind)
+    }
+}
+
+/// Nodes of the same abilities that are named.
+const MAX_NAMED: usize = 20;
+
+/// What nodes have installed. Nodes with the same abilities are looked at together.
+pub(crate) fn installed(fleet: &FleetView) -> Vec<Installed> {
+    let groups = groups(fleet);
+    groups.iter().flat_map(Group::installed).collect()
+}
+
+impl Group {
+    /// The services and models of these nodes. One that is both, by one name, is told as the service.
+    fn installed(&self) -> Vec<Installed> {
+        let inventory = &self.profile.inventory;
+        let one = |kind: Option<String>, name: &str, version: Option<String>, running| Installed {
+            kind,
+            name: name.to_owned(),
+            version,
+            running,
+            nodes: self.nodes as u64,
+            node_ids: self.named.clone(),
+        };
+        let text = |item: &Option<_>| item.as_ref().map(ToString::to_string);
+        let services = inventory.services.iter().flatten().map(|service| {
+            let version = service.version.as_ref().map(ToString::to_string);
+            one(text(&service.kind), service.id.as_str(), version, service.is_running())
+        });
+        let is_service = |model: &Model| {
+            inventory.services.iter().flatten().any(|service| service.id == model.id)
+        };
+        let models = inventory.models.iter().flatten().filter(|model| !is_service(model));
+        let models = models.map(|model| {
+            let version = model.version.as_ref().map(ToString::to_string);
+            one(text(&model.kind), model.id.as_str(), version, model.loaded)
+        });
+        services.chain(models).collect()
+    }
+}
+
 /// The directed pairs that this tenant is served in now, each with whether it is spoken too.
 pub(crate) fn served(fleet: &FleetView, tenant: &TenantId) -> BTreeMap<(Lang, Lang), bool> {
     let mut served = BTreeMap::new();
@@ -121,7 +184,11 @@ fn groups(fleet: &FleetView) -> Vec<Group> {
             slots: 0,
             free: 0,
             not_open: 0,
+            named: Vec::new(),
         });
+        if group.named.len() < MAX_NAMED {
+            group.named.push(node.id().clone());
+        }
         let standing = node.standing();
         group.nodes += 1;
         if standing.health == Health::Ready && standing.fresh {
@@ -141,6 +208,8 @@ struct Group {
     slots: u64,
     free: u64,
     not_open: u64,
+    /// Some of them.
+    named: Vec<NodeId>,
 }
 
 /// The directions a profile serves, by the predicate itself.

@@ -26,6 +26,8 @@ pub struct Settings {
     pub avoid_last: bool,
     /// Begin a second copy of a job that has no answer after so long; `None` never does.
     pub hedge_after_ms: Option<u64>,
+    /// A sentence whose result comes within so long of its end meets the service level.
+    pub slo_ms: u64,
     /// The pause before the first retry of a failed attempt, and twice as much before each later one.
     pub retry_backoff_ms: u64,
     /// Translations by way of another language.
@@ -195,6 +197,7 @@ impl Settings {
             region: None,
             avoid_last: true,
             hedge_after_ms: None,
+            slo_ms: 5_000,
             retry_backoff_ms: 200,
             pivot: PivotPolicy {
                 langs: vec![Lang::new("en").expect("a tag")],
@@ -260,6 +263,7 @@ impl Settings {
             profile: Profile::Fast,
             timing: Timing::fast(),
             hedge_after_ms: Some(2_000),
+            slo_ms: 2_000,
             retry_backoff_ms: 0,
             select: SelectPolicy { sample_k: 40, ..SelectPolicy::default() },
             reconnect_grace_ms: 500,

@@ -32,12 +32,13 @@ use lingua_store::nodes::{
 use lingua_store::owners::{Claimed, Owner, SessionOwners};
 use lingua_store::presence::{Announce, Peer, Presence};
 use lingua_store::slots::{Confirm, Report, Reserve, SlotLeases, Wish};
+use lingua_store::usage::{Day, Posted, UsageDays};
 use lingua_store::{Backend, Clock, Error, Instance, Result};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::job::{JobInput, JobMessage, JobReport, JobSpec, NodeResult, ToNode};
+use crate::job::{JobInput, JobMessage, JobReport, JobSpec, NodeResult, Refusal, ToNode};
 use crate::jobs::Job;
 use crate::nodes::{
     Arrival, Connection, Heartbeat, MessageOutcome, NodeDetail, Register, Supports,
@@ -206,6 +207,11 @@ faulty!(Inboxes {
     }
 );
 
+faulty!(UsageDays {
+    fn post(&self, day: Day, me: &Instance, serial: u64, counts: &[u8]) -> Posted;
+    fn posted(&self, day: Day) -> Vec<Vec<u8>>;
+});
+
 /// The store as one instance reaches it.
 pub(crate) struct Store {
     pub backend: Backend,
@@ -231,6 +237,7 @@ impl Store {
         over.jobs = faulty(&backend.jobs, &faults);
         over.presence = faulty(&backend.presence, &faults);
         over.bus = faulty(&backend.bus, &faults);
+        over.usage = faulty(&backend.usage, &faults);
         Store { backend: over, faults, nodes, owners }
     }
 
@@ -309,6 +316,17 @@ pub(crate) fn node_id(id: &str) -> NodeId {
 
 impl TestNode {
     pub async fn register(engine: &Engine, id: &str, slots: u32) -> Self {
+        let Ok(node) = Self::try_register(engine, id, slots).await else {
+            panic!("{id} may register")
+        };
+        node
+    }
+
+    pub async fn try_register(
+        engine: &Engine,
+        id: &str,
+        slots: u32,
+    ) -> std::result::Result<Self, Refusal> {
         let semantic = LangSet::new(["en", "zh"].map(|tag| Lang::new(tag).unwrap())).unwrap();
         let (out, told) = mpsc::channel(64);
         let supports =
@@ -325,11 +343,8 @@ impl TestNode {
             running_jobs: None,
             detail: NodeDetail::default(),
         };
-        let Ok(registered) = engine.nodes.register(register).await else {
-            panic!("{id} may register")
-        };
-        let connection = registered.connection;
-        TestNode { engine: engine.clone(), connection, out: told }
+        let connection = engine.nodes.register(register).await?.connection;
+        Ok(TestNode { engine: engine.clone(), connection, out: told })
     }
 
     /// The next job that it is sent.

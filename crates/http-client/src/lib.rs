@@ -31,6 +31,7 @@ pub struct HttpClient<C = HttpConnector> {
     base: String,
     headers: HeaderMap,
     limit: Duration,
+    largest: usize,
 }
 
 /// What a server answered.
@@ -58,12 +59,18 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpClient<C> {
     pub fn with(connector: C, base: impl Into<String>) -> Self {
         let client = Client::builder(TokioExecutor::new()).build(connector);
         let base = base.into().trim_end_matches('/').to_owned();
-        Self { client, base, headers: HeaderMap::new(), limit: LIMIT }
+        Self { client, base, headers: HeaderMap::new(), limit: LIMIT, largest: MAX_BODY_BYTES }
     }
 
     /// How long a call may take, from the connection to the last byte.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// The largest body that is taken, in bytes.
+    pub fn largest(mut self, bytes: usize) -> Self {
+        self.largest = bytes;
         self
     }
 
@@ -128,7 +135,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpClient<C> {
 
     async fn call(&self, request: Request<Full<Bytes>>) -> anyhow::Result<HttpReply> {
         let (parts, body) = self.client.request(request).await?.into_parts();
-        let body = Limited::new(body, MAX_BODY_BYTES).collect().await;
+        let body = Limited::new(body, self.largest).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("reading the body: {error}"))?.to_bytes();
         Ok(HttpReply { status: parts.status.as_u16(), headers: parts.headers, body })
     }

@@ -22,6 +22,9 @@ pub struct JobInput {
     /// The speech, or the text in its place. It goes to other instances by a way of its own.
     #[serde(skip)]
     pub audio: Bytes,
+    /// How long the speech lasts, as far as it is known; for figures here, and told to nobody.
+    #[serde(skip)]
+    pub speech_ms: u64,
     /// What is to be translated is a text; unknown to instances from before there were any.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub typed: bool,

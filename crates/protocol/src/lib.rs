@@ -5,6 +5,7 @@
 //! - [`node`]: the messages of the node socket, which nodes over HTTP use too.
 //! - [`client`]: the messages of the session socket.
 //! - [`peer`]: what instances say to each other.
+//! - [`catalogue`]: the services that exist.
 //! - [`close`]: the codes that sockets are closed with.
 //! - [`json`]: how messages are read and written. [`raw`]: the fields of a message, found and not parsed.
 //! - [`fields`]: checks that many fields share.
@@ -21,6 +22,7 @@ pub mod input;
 pub mod node;
 pub mod client;
 pub mod peer;
+pub mod catalogue;
 pub mod close;
 
 pub use input::JobInput;

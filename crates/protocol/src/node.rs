@@ -2,7 +2,7 @@
 //!
 //! - [`inbound`]: what a node says about jobs. [`registration`]: what it says of itself, with [`capability`] and [`inventory`].
 //! - [`message`]: finds the fields of a node's message, once. [`result`]: those of a `job_result` that reach the
-//!   client.
+//!   client. [`timings`]: how long its steps took.
 //! - [`outbound`]: what a node is told.
 //! - `describe`: all of them, described.
 
@@ -11,6 +11,7 @@ pub mod inventory;
 pub mod registration;
 pub mod message;
 pub mod result;
+pub mod timings;
 pub mod inbound;
 pub mod outbound;
 mod describe;

@@ -17,6 +17,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::net::TcpListener;
 
 use crate::audit::Audit;
+use crate::catalogue::{CatalogueCache, Source};
 use crate::cli::{Failure, Serve};
 use crate::cluster_key;
 use crate::config::{Config, Loaded, Profile};
@@ -129,6 +130,10 @@ async fn run(opened: Opened, options: &Serve, config: &Config) -> Result<(), Fai
     }
     greet(&opened);
     let Opened { engine, authenticator, audit, tls, trust, public, admin, .. } = opened;
+    let catalogue = match catalogue_source(config) {
+        Some(source) => CatalogueCache::start(source, &engine).map_err(Failure::refused)?,
+        None => CatalogueCache::default(),
+    };
     let exporter = config.main.otlp.clone().and_then(|to| {
         let share = config.main.trace_share;
         tracing::info!(collector = %to, share, "conversations are traced");
@@ -138,7 +143,7 @@ async fn run(opened: Opened, options: &Serve, config: &Config) -> Result<(), Fai
     let stop = signals.stop(engine.clone());
     let store = engine.store().clone();
     let door = Door::new(engine.clone(), authenticator, Arc::clone(&audit), trust);
-    let door = door.behind(&public, &admin, tls.is_some());
+    let door = door.with_catalogue(catalogue).behind(&public, &admin, tls.is_some());
     let limits = Arc::new(config.limits.clone());
     let sockets = Sockets { public, admin, tls, limits };
     serve_on(sockets, door, engine, &workers.places(), stop).await;
@@ -150,6 +155,12 @@ async fn run(opened: Opened, options: &Serve, config: &Config) -> Result<(), Fai
     audit.end();
     store.close().await;
     Ok(())
+}
+
+/// Where the catalogue of services is.
+fn catalogue_source(config: &Config) -> Option<Source> {
+    let url = config.catalogue.url.clone().map(Source::Url);
+    url.or_else(|| config.catalogue.file.clone().map(Source::File))
 }
 
 /// A dump of the memory would have tokens and speech in it, and others may read the files. A file of the

@@ -6,6 +6,7 @@ mod all_jobs;
 mod asyncapi;
 mod audio;
 mod board;
+mod catalogue;
 mod dashboard;
 mod bodies;
 mod body;
@@ -31,6 +32,7 @@ mod request_id;
 mod revocations;
 mod sessions;
 mod talk;
+mod usage;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,6 +47,7 @@ use lingua_engine::Engine;
 use tokio::net::TcpListener;
 
 use crate::audit::Audit;
+use crate::catalogue::CatalogueCache;
 use crate::identity::{Authenticator, Role, listed};
 use crate::peers::ask::Ask;
 use crate::tls::Trust;
@@ -81,6 +84,8 @@ fn routes() -> Vec<Route> {
         get("/api/v1/explain", VIEWERS, explain::explain),
         get("/api/v1/stats", VIEWERS, board::stats),
         get("/api/v1/history", VIEWERS, board::history),
+        get("/api/v1/usage", VIEWERS, usage::usage),
+        get("/api/v1/catalogue", VIEWERS, catalogue::catalogue),
         get("/api/v1/cluster", VIEWERS, board::cluster),
         get("/api/v1/nodes/{id}/history", VIEWERS, board::node_history),
         get("/api/v1/jobs", VIEWERS, all_jobs::jobs),
@@ -232,6 +237,8 @@ pub(crate) struct Door {
     nodes: Arc<HttpNodes>,
     /// What calls the endpoints of those that gave one.
     endpoints: Endpoints,
+    /// The services that exist.
+    catalogue: CatalogueCache,
     /// Who follows how everything stands.
     readers: Readers,
     /// What asks other instances for who looks.
@@ -253,7 +260,24 @@ impl Door {
         let nodes = HttpNodes::start(Arc::clone(&engine.nodes));
         let (endpoints, readers, ask) = (Endpoints::new(), Readers::default(), Ask::new(peers));
         let listeners = Arc::new([]);
-        Door { engine, authenticator, audit, nodes, endpoints, readers, ask, tls: false, listeners }
+        let catalogue = CatalogueCache::default();
+        Door {
+            engine,
+            authenticator,
+            audit,
+            nodes,
+            endpoints,
+            catalogue,
+            readers,
+            ask,
+            tls: false,
+            listeners,
+        }
+    }
+
+    /// The same with a catalogue of services.
+    pub(crate) fn with_catalogue(self, catalogue: CatalogueCache) -> Self {
+        Door { catalogue, ..self }
     }
 
     /// The same behind these listeners, which speak TLS or do not.
@@ -278,6 +302,12 @@ impl FromRef<Door> for Arc<Authenticator> {
 impl FromRef<Door> for Arc<Audit> {
     fn from_ref(door: &Door) -> Arc<Audit> {
         Arc::clone(&door.audit)
+    }
+}
+
+impl FromRef<Door> for CatalogueCache {
+    fn from_ref(door: &Door) -> CatalogueCache {
+        door.catalogue.clone()
     }
 }
 

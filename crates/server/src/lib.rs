@@ -1,6 +1,6 @@
 //! The scheduler of a real-time speech translation platform: the edge around the engine, and `serve`.
 //!
-//! In reading order: [`cli`] (what can be asked for) with [`failure`] and [`address`](mod@address), [`config`] with [`config_command`] (how it is set up), [`site`] (names of web pages and hosts), [`permissions`] (who can read its secrets), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`), [`serving`] (an engine on its sockets), [`cluster_key`] (what instances share),
+//! In reading order: [`cli`] (what can be asked for) with [`failure`] and [`address`](mod@address), [`config`] with [`config_command`] (how it is set up), [`site`] (names of web pages and hosts), [`permissions`] (who can read its secrets), [`identity`] (who may do what), [`audit`] (who did what), [`tls`] (what is shown and believed), [`app`] (the life of `lingua serve`), [`serving`] (an engine on its sockets), [`cluster_key`] (what instances share), [`catalogue`] (which services exist),
 //! [`listener`] with its [`workers`] and the budget of what is [`unfinished`], [`http`], [`ws`] and [`peers`] (the doors), [`wire`] (what is said through them), [`shutdown`], [`reload`],
 //! [`otlp`], [`telemetry`], and the commands [`token`], [`probe`] and [`mod@operate`], which run on a [`runtime`] and write with [`out`] and [`human`]. [`client`] is for programs that call a scheduler.
 //!
@@ -16,6 +16,7 @@ mod permissions;
 mod identity;
 mod app;
 mod serving;
+mod catalogue;
 mod cluster_key;
 mod tls;
 mod listener;
@@ -48,7 +49,7 @@ pub use crate::app::{open_store, start_embedded};
 pub use crate::cli::{Command, Failure, Serve};
 /// The calls by method and path, and who may make them.
 pub use crate::http::calls;
-pub use crate::serving::serve;
+pub use crate::serving::{serve, serve_with};
 use crate::telemetry::LogFormat;
 /// The description of both sockets.
 pub use crate::wire::asyncapi::document as asyncapi;

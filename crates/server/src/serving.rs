@@ -1,12 +1,14 @@
 //! An engine on its sockets, from the first connection to the last.
 
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 
 use lingua_engine::Engine;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::catalogue::CatalogueCache;
 use crate::config::{Config, Limits};
 use crate::http::{self, Door};
 use crate::identity::Authenticator;
@@ -19,6 +21,19 @@ use crate::workers::Places;
 /// Serves an engine on this socket until `stop` resolves. Then no new work is taken, open jobs end,
 /// and after them the connections.
 pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output = ()>) {
+    serve_with(None, socket, engine, stop).await;
+}
+
+/// The same with a catalogue of services in a file.
+pub async fn serve_with(
+    catalogue: Option<&Path>,
+    socket: TcpListener,
+    engine: Engine,
+    stop: impl Future<Output = ()>,
+) {
+    let catalogue = catalogue.map_or_else(CatalogueCache::default, |file| {
+        CatalogueCache::start_file(file.to_owned(), &engine)
+    });
     let address = socket.local_addr().map(|address| format!("http://{address}"));
     if let Ok(address) = address
         && let Err(error) =
@@ -29,7 +44,7 @@ pub async fn serve(socket: TcpListener, engine: Engine, stop: impl Future<Output
     let listens = socket.local_addr().map(|address| address.ip());
     let authenticator = Authenticator::open(listens.ok());
     let door = Door::new(engine.clone(), authenticator, Arc::default(), Trust::Nobody);
-    let door = door.behind(&socket, &None, false);
+    let door = door.with_catalogue(catalogue).behind(&socket, &None, false);
     let limits = Arc::new(Config::preset(Default::default()).limits);
     let sockets = Sockets { public: socket, admin: None, tls: None, limits };
     serve_on(sockets, door, engine, &Places::here(), stop).await;

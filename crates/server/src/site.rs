@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+
+use axum::http::Uri;
 
 /// Characters of a host name (RFC 1035), a port beside it.
 const MAX_CHARS: usize = 260;
@@ -153,6 +156,38 @@ impl OwnHosts {
         host.is_loopback()
             || (self.addresses && host.address().is_some())
             || self.named.iter().any(|own| own.covers(host))
+    }
+}
+
+/// An address of HTTP, with or without TLS, and without a password.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct CatalogueUrl(Uri);
+
+impl FromStr for CatalogueUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let url: Uri = text.parse().map_err(|_| "is no URL".to_owned())?;
+        let is_http = matches!(url.scheme_str(), Some("http" | "https"));
+        match url.authority() {
+            Some(authority) if is_http && !authority.as_str().contains('@') => {
+                Ok(CatalogueUrl(url))
+            }
+            _ => Err("is http:// or https:// with a host, and without a password".to_owned()),
+        }
+    }
+}
+
+impl CatalogueUrl {
+    /// The address.
+    pub(crate) fn uri(&self) -> &Uri {
+        &self.0
+    }
+}
+
+impl fmt::Display for CatalogueUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -100,6 +100,7 @@ impl Link {
             rates: self.clone(),
             revocations: self.clone(),
             history: self.clone(),
+            usage: self.clone(),
             closing: None,
             status: self.status.subscribe(),
             pulse: Arc::default(),

@@ -24,6 +24,7 @@ use crate::revocations::Revocations;
 use crate::slots::SlotLeases;
 use crate::snapshots::Snapshots;
 use crate::turns::TurnBindings;
+use crate::usage::UsageDays;
 
 /// One store with all it can do. Cheap to clone.
 #[derive(Clone)]
@@ -62,6 +63,8 @@ pub struct Backend {
     pub revocations: Arc<dyn Revocations>,
     /// What charts show of the past.
     pub history: Arc<dyn History>,
+    /// What was used, by day.
+    pub usage: Arc<dyn UsageDays>,
     /// How it is left, if that takes anything.
     pub closing: Option<Arc<dyn Closing>>,
     /// Whether the store answers; changes are seen at once.

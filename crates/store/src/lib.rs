@@ -10,7 +10,7 @@
 //! - [`jobs`]: job records and deadlines. [`requests`]: request ids. [`turns`]: nodes of turns.
 //! - [`owners`]: session owners. [`leaders`]: leaders of tasks. [`snapshots`]: the snapshot of all instances.
 //! - [`presence`]: which instances are alive. [`bus`]: messages between them.
-//! - [`rates`]: windows and rate limits. [`revocations`]: the revocation list. [`history`]: series of points for charts.
+//! - [`rates`]: windows and rate limits. [`revocations`]: the revocation list. [`history`]: series of points for charts. [`usage`]: what was used, by day.
 //! - `journal`: what is kept in a directory. [`memory`]: one process, no server, with a journal or without. `redis`: standalone, Sentinel or Cluster. [`mod@open`]: each by its URL.
 //!
 //! Every method may be called again with the same arguments: the second time changes nothing and
@@ -34,6 +34,7 @@ pub mod bus;
 pub mod rates;
 pub mod revocations;
 pub mod history;
+pub mod usage;
 mod journal;
 pub mod memory;
 #[cfg(feature = "redis")]
@@ -49,3 +50,4 @@ pub use error::{Error, OpenError, Result};
 pub use history::History;
 pub use instance::Instance;
 pub use open::{Location, open};
+pub use usage::UsageDays;

@@ -9,7 +9,7 @@
 //! - `bus` holds presence too: that an instance lives and what is in its inbox belong together.
 //! - `reputations` knows an owner by the record in those shards.
 //! - `jobs`, `deadlines`, `requests`, `turns`, `owners`, `leaders`, `snapshots`, `rates`, `revocations`,
-//!   `history`: one file per trait.
+//!   `history`, `usage`: one file per trait.
 //! - `kept`: what the journal has of each of them, and how it is put back.
 //! - `fork`: a copy as a replica has it, for simulations.
 //! - `expiring` on a `slab`, `prehashed`, `sharded`, `waiting`: what they are made of.
@@ -44,6 +44,7 @@ mod slab;
 mod slots;
 mod snapshots;
 mod turns;
+mod usage;
 mod waiting;
 
 /// All that one process keeps. Every clone of the [`Backend`] made by [`MemoryStore::open`] sees the
@@ -63,6 +64,7 @@ pub struct MemoryStore {
     rates: rates::Windows,
     revocations: revocations::Entries,
     history: history::AllSeries,
+    usage: usage::Days,
     /// Kept so that those who wait for a change of status wait, instead of seeing it end.
     status: Arc<watch::Sender<Status>>,
     /// What is changed is noted there, and answered when it is kept.
@@ -101,6 +103,7 @@ impl MemoryStore {
             rates: store.clone(),
             revocations: store.clone(),
             history: store.clone(),
+            usage: store.clone(),
             closing: store.journal.is_some().then(|| store.clone() as Arc<dyn Closing>),
             status,
             pulse: Arc::default(),
@@ -125,6 +128,7 @@ impl MemoryStore {
             rates: rates::Windows::default(),
             revocations: revocations::Entries::default(),
             history: history::AllSeries::default(),
+            usage: usage::Days::default(),
             status: Arc::new(watch::Sender::new(Status::Up { connection: 1 })),
             journal: None,
         }

@@ -28,6 +28,7 @@ mod bus;
 mod rates;
 mod revocations;
 mod history;
+mod usage;
 pub mod ceiling;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -68,7 +69,8 @@ pub async fn open(url: &str, options: Options) -> Result<Backend, OpenError> {
         bus: Arc::new(bus::RedisBus::new(link.clone())),
         rates: Arc::new(rates::RedisRates::new(link.clone())),
         revocations: Arc::new(revocations::RedisRevocations::new(link.clone())),
-        history: Arc::new(history::RedisHistory::new(link)),
+        history: Arc::new(history::RedisHistory::new(link.clone())),
+        usage: Arc::new(usage::RedisUsage::new(link)),
         closing: None,
         status,
         pulse,

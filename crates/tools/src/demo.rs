@@ -19,6 +19,7 @@ use tokio::time::{interval, sleep};
 
 use crate::cli::{Demo, Failure};
 
+mod catalogue;
 mod crowd;
 mod faults;
 mod fleet;

@@ -48,6 +48,11 @@ pub(crate) trait JobObserver: Send + Sync {
 
     /// Whether there is more room than is kept for what must not be missed.
     fn has_room_to_spare(&self) -> bool;
+
+    /// Whether the job is one of two that another job is done by.
+    fn is_of_a_leg(&self) -> bool {
+        false
+    }
 }
 
 /// The observer of one job.
@@ -90,6 +95,11 @@ impl Observer {
                 let _ = self.0.notify(news).await;
             });
         }
+    }
+
+    /// Whether the job is one of two that another job is done by.
+    pub(crate) fn is_of_a_leg(&self) -> bool {
+        self.0.is_of_a_leg()
     }
 
     /// Notifies it if there is room; for what may be missed.

@@ -413,6 +413,7 @@ impl JobActor {
                 }
                 self.reporter.attempt_over(attempt, AttemptOutcome::Failed(text.as_str().into()));
                 let slot = self.attempts.get(attempt);
+                shared.count_failure(&self.spec, slot.port.id(), code);
                 slot.end_spans(&text);
                 let failure = AttemptFailure { code, text: &text, fault, wasted };
                 slot.failed(&failure);
@@ -424,6 +425,7 @@ impl JobActor {
             Effect::AttemptAnswered { attempt, took } => {
                 // Its lease and placement are released already.
                 let slot = self.attempts.take(attempt);
+                shared.count_answer(&self.spec, slot.port.id());
                 if let Some(took) = took {
                     slot.record_latency(took);
                 }

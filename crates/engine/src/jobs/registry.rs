@@ -32,6 +32,8 @@ pub struct Job {
     speech: bool,
     /// Its profile.
     pub profile: Profile,
+    /// How long what was said lasts, as far as it is known.
+    pub(super) speech_ms: u64,
     trace_id: Arc<str>,
     /// The channel of its task; `None` once it ended.
     events: Mutex<Option<mpsc::Sender<JobEvent>>>,
@@ -113,6 +115,7 @@ impl Job {
             route: spec.need.route,
             speech: spec.need.speech,
             profile: spec.profile,
+            speech_ms: spec.work.speech_ms,
             trace_id: spec.work.trace_id.as_str().into(),
             events: Mutex::new(Some(events)),
             view: Mutex::new(view),

@@ -214,4 +214,8 @@ impl JobObserver for LegObserver {
     fn has_room_to_spare(&self) -> bool {
         self.sender.capacity() > FOR_ENDINGS
     }
+
+    fn is_of_a_leg(&self) -> bool {
+        true
+    }
 }

@@ -10,6 +10,7 @@ use lingua_core::job::{JobState, Leg};
 use lingua_core::outcome::Code;
 use lingua_core::time::millis;
 use lingua_core::{NodeId, SessionKey};
+use lingua_protocol::node::timings::timings;
 use lingua_store::jobs::JobRecord;
 use tokio::time::Instant;
 
@@ -17,6 +18,7 @@ use super::Dispatcher;
 use super::registry::{Got, Job, LegView};
 use crate::job::{Ended, JobNews, NodeMessage, Observer, OrphanedOutcome, Refusal};
 use crate::job_log::{AttemptOutcome, AttemptSummary};
+use crate::metrics::{Stage, WantedSlot};
 
 /// Publishes a job to its callers and its session. Dropped before the ending, as by a panic of the job's task, it
 /// publishes that the job failed, so that no caller waits for ever.
@@ -25,6 +27,9 @@ pub(super) struct Reporter {
     job: Arc<Job>,
     observer: Option<Observer>,
     began: Instant,
+    /// The last dispatch.
+    sent: Option<(u32, Instant)>,
+    wanted: Option<WantedSlot>,
     is_open: bool,
 }
 
@@ -37,7 +42,9 @@ pub(super) struct Summary<'a> {
 
 impl Reporter {
     pub fn new(dispatcher: Arc<Dispatcher>, job: Arc<Job>, observer: Option<Observer>) -> Self {
-        Reporter { dispatcher, job, observer, began: Instant::now(), is_open: true }
+        let wanted = Some(dispatcher.shared.metrics.pairs.wants(job.route));
+        let began = Instant::now();
+        Reporter { dispatcher, job, observer, began, sent: None, wanted, is_open: true }
     }
 
     pub fn show(&self, state: JobState) {
@@ -58,7 +65,7 @@ impl Reporter {
     }
 
     pub async fn dispatched(
-        &self,
+        &mut self,
         state: JobState,
         number: u32,
         node: NodeId,
@@ -68,11 +75,14 @@ impl Reporter {
         let now = shared.clock.now();
         if first {
             self.dispatcher.budget.lock().fresh(now);
-            shared.metrics.jobs.place_seconds.observe(self.began.elapsed().as_secs_f64());
+            let took = self.began.elapsed();
+            shared.metrics.jobs.place_seconds.observe(took.as_secs_f64());
+            shared.metrics.pairs.took(self.job.route, Stage::Queue, took);
         }
         if hedge {
             shared.metrics.jobs.hedges.inc();
         }
+        self.sent = Some((number, Instant::now()));
         let now_ms = now.as_millis();
         self.job.change(|view| {
             view.state = state;
@@ -91,6 +101,10 @@ impl Reporter {
     }
 
     pub async fn accepted(&self, state: JobState, number: u32) {
+        if let Some((_, sent)) = self.sent.filter(|(sent, _)| *sent == number) {
+            let pairs = &self.dispatcher.shared.metrics.pairs;
+            pairs.took(self.job.route, Stage::Send, sent.elapsed());
+        }
         let now_ms = self.dispatcher.shared.clock.now().as_millis();
         self.job.change(|view| {
             view.state = state;
@@ -124,8 +138,9 @@ impl Reporter {
         self.job.change(|view| view.got.form = form);
     }
 
-    /// A leg of the job is submitted.
-    pub fn leg_begun(&self, leg: &Job, got: Got) {
+    /// A leg of the job is submitted. From here on the legs have the slots.
+    pub fn leg_begun(&mut self, leg: &Job, got: Got) {
+        self.wanted = None;
         let leg = LegView { job: leg.id, route: leg.route };
         self.job.change(|view| {
             view.got = got;
@@ -191,12 +206,23 @@ impl Reporter {
             Ended::Cancelled(_) => metrics.ended(Code::JobCancelled.as_str()),
         }
         metrics.jobs.job_seconds.observe(self.began.elapsed().as_secs_f64());
+        // Of one that was done by two others each of them has told its own.
+        if let Ended::Done(body) | Ended::Empty { body: Some(body), .. } = &ended
+            && self.sent.is_some()
+        {
+            metrics.steps_took(self.job.route, timings(body));
+        }
         if let Ended::Failed(refusal) = &ended {
             tracing::info!(
                 session.id = %summary.session.session(), job.id = %self.job.id,
                 pair = %summary.direction, attempts = summary.dispatches,
                 reason = refusal.code_text(), elapsed_ms = millis(self.began.elapsed()), "job failed"
             );
+        }
+        if !self.observer.as_ref().is_some_and(Observer::is_of_a_leg) {
+            let key = (self.job.route, self.job.session.tenant());
+            let shared = &self.dispatcher.shared;
+            shared.usage.ended(shared.today(), key, self.job.speech_ms, &ended);
         }
         let size = ended.size();
         let told = self.observer.take().map(|observer| (observer, ended.clone()));
@@ -232,7 +258,7 @@ impl Reporter {
     }
 
     fn release_admission(&mut self) {
-        self.is_open = false;
+        (self.is_open, self.wanted) = (false, None);
         self.dispatcher.shared.metrics.jobs.open_jobs.dec();
         self.dispatcher.admission.release(self.job.session.tenant());
     }

@@ -24,6 +24,8 @@ pub(super) const RESERVE: [&str; 12] = [
 ];
 pub(super) const STALE: [&str; 9] =
     ["ack", "started", "reject", "partial", "result", "late", "ended", "far", "moved"];
+pub(super) const REGISTRATIONS: [&str; 7] =
+    ["new", "back", "invalid", "limited", "blocked", "conflict", "store_down"];
 pub(super) const GAPS: [&str; 4] = ["reacted", "debounced", "unnamed", "limited"];
 pub(super) const LIMITS: &[&str] = &[
     "jobs",

@@ -9,13 +9,14 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use super::known::{By, Labels};
 use super::registrar::{counter, gauge, metric};
-use super::{Metrics, Registrar, known};
+use super::{Metrics, Registrar, Timed, known, spans};
 
 /// Nodes of this instance, and what they report.
 pub(crate) struct NodeMetrics {
     /// Read by the dashboard of the process itself.
     pub(crate) stale_total: AtomicU64,
-    pub(crate) registrations: Counter,
+    pub(super) registrations: By,
+    pub(crate) heartbeats: Timed,
     pub(crate) node_errors: Counter,
     pub(crate) put_aside: Counter,
     pub(crate) ack_timeouts: Counter,
@@ -30,7 +31,19 @@ impl NodeMetrics {
     pub(super) fn register(to: &mut Registrar<'_>) -> Self {
         NodeMetrics {
             stale_total: AtomicU64::new(0),
-            registrations: counter!(to, "node_registrations", "Node registrations"),
+            registrations: metric!(
+                to,
+                "node_registrations",
+                "Node registrations by status",
+                known::by("status", known::REGISTRATIONS)
+            ),
+            heartbeats: Timed::of(metric!(
+                to,
+                "heartbeat",
+                "Time that the store takes for a heartbeat of a node",
+                spans(),
+                Seconds
+            )),
             node_errors: counter!(to, "node_errors", "Errors reported by nodes"),
             put_aside: counter!(to, "nodes_put_aside", "Nodes put aside because they kept failing"),
             ack_timeouts: counter!(
@@ -70,6 +83,11 @@ impl Metrics {
     pub(crate) fn stale(&self, kind: &'static str) {
         self.nodes.stale_total.fetch_add(1, Ordering::Relaxed);
         self.nodes.stale.get_or_create(&[("kind", kind)]).inc();
+    }
+
+    /// A node asked to be registered: `new`, `back`, or why it was refused.
+    pub(crate) fn registration(&self, status: &'static str) {
+        self.nodes.registrations.get_or_create(&[("status", status)]).inc();
     }
 
     pub(crate) fn gap(&self, followed: &'static str) {

@@ -11,6 +11,8 @@ use lingua_core::{JobId, LeaseToken, NodeId};
 use lingua_store::nodes::{Beat, BeatReply, Claim, ProfileVersion, Put, Registration, Vitals};
 use lingua_store::slots::{Confirm, Report};
 
+use tokio::time::Instant;
+
 use super::NodeHost;
 use super::handle::NodeHandle;
 use super::link::SlotGuard;
@@ -21,7 +23,12 @@ impl NodeHost {
     pub(super) fn call_store(self: &Arc<Self>, node: Arc<NodeHandle>, epoch: u64, call: Call) {
         let host = Arc::clone(self);
         tasks::spawn("node record", async move {
-            let answer = host.answer(&node, epoch, call).await.unwrap_or_else(|error| {
+            let began = matches!(call, Call::Beat(..)).then(Instant::now);
+            let answer = host.answer(&node, epoch, call).await;
+            if let Some(began) = began.filter(|_| answer.is_ok()) {
+                host.shared.metrics.nodes.heartbeats.observe(began.elapsed().as_secs_f64());
+            }
+            let answer = answer.unwrap_or_else(|error| {
                 tracing::debug!(node.id = %node.id, %error, "the node's record was not written");
                 Answer::Failed
             });

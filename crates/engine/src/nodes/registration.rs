@@ -34,6 +34,20 @@ impl Nodes {
         wish: Register,
         over: Option<&Connection>,
     ) -> Result<Registered, Refusal> {
+        let registered = self.try_register(wish, over).await;
+        self.shared().metrics.registration(match &registered {
+            Ok(Registered { resumed: true, .. }) => "back",
+            Ok(_) => "new",
+            Err(refusal) => status_of(refusal.code),
+        });
+        registered
+    }
+
+    async fn try_register(
+        self: &Arc<Self>,
+        wish: Register,
+        over: Option<&Connection>,
+    ) -> Result<Registered, Refusal> {
         let (id, health, supports) = (wish.node.clone(), wish.health, wish.supports);
         let profile = profile_of(wish.declaration, supports)?;
         self.may_register(&id)?;
@@ -92,7 +106,6 @@ impl Nodes {
             node.connect(wish.out, Event::Registered(Box::new(registered)));
         })?;
         let resumed = known.is_some();
-        shared.metrics.nodes.registrations.inc();
         tracing::info!(node.id = %id, epoch, resumed, slots, "node registered");
         let ready = health == Health::Ready;
         let connection = Connection { node, epoch };
@@ -300,6 +313,17 @@ fn first_vitals(
         health: facts.health(Audience::Instances),
         overloaded: false,
         fresh_for: heartbeat * HEARTBEATS_UNTIL_OVERDUE,
+    }
+}
+
+/// Why a registration was refused, as it is counted.
+fn status_of(code: Code) -> &'static str {
+    match code {
+        Code::RateLimited | Code::QuotaExceeded => "limited",
+        Code::Forbidden => "blocked",
+        Code::NodeIdConflict => "conflict",
+        Code::SchedulerDependencyDown => "store_down",
+        _ => "invalid",
     }
 }
 

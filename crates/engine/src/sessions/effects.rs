@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lingua_core::session::{Delivery, DropReason, Effect, Ending, ResultKey};
 use lingua_core::time::millis;
@@ -12,6 +13,9 @@ use super::notices::{drop_refusal, drop_word};
 use super::open_job::{Answer, OpenJob};
 use super::outbound::{About, Action, Detail, Direction, Step, ToClient};
 use crate::job::NodeMessage;
+use crate::metrics::Level;
+use lingua_core::eligibility::Route;
+use lingua_core::outcome::MissingReason;
 
 /// What the session itself reads of a node's message.
 struct NodeTexts<'a> {
@@ -136,7 +140,7 @@ impl Actor {
         let utterance_index = client_index.unwrap_or(key.index);
         let at = self.open.iter().position(|open| open.key == key);
         let mut open = at.and_then(|at| self.open.remove(at));
-        self.count_ending(open.as_ref(), &ending, again);
+        self.count_ending(open.as_ref(), route, &ending, again);
         let traced = open.as_mut().and_then(|open| open.traced.take());
         if let Some(mut live) = traced.and_then(Arc::into_inner) {
             live.ends(match &ending {
@@ -185,15 +189,26 @@ impl Actor {
         }
     }
 
-    fn count_ending(&self, open: Option<&OpenJob>, ending: &Ending<Answer>, again: bool) {
+    fn count_ending(
+        &self,
+        open: Option<&OpenJob>,
+        route: Option<Route>,
+        ending: &Ending<Answer>,
+        again: bool,
+    ) {
         let metrics = &self.service.shared.metrics;
         match ending {
             _ if again => metrics.sessions.told_again.inc(),
             Ending::Result(_) => metrics.ending("result"),
             Ending::Missing(reason) => metrics.ending(reason.as_str()),
         };
-        if let Some(open) = open {
-            metrics.sessions.ending_seconds.observe(open.cut_at.elapsed().as_secs_f64());
+        let took = open.map(|open| open.cut_at.elapsed());
+        if let Some(took) = took {
+            metrics.sessions.ending_seconds.observe(took.as_secs_f64());
+        }
+        let slo = Duration::from_millis(self.service.shared.settings.slo_ms);
+        if let Some(level) = level(ending, took, slo).filter(|_| !again) {
+            metrics.pairs.sentence(route, level);
         }
     }
 
@@ -211,5 +226,16 @@ impl Actor {
         if let (Some(text), Some(route)) = (&texts.text_asr, open.route) {
             self.context.add(open.key.index, route, text);
         }
+    }
+}
+
+/// How a sentence counts for the service level; `None` for one that nobody wanted a result of. What is not known of
+/// one that another owner of the session cut is told in its favour.
+fn level(ending: &Ending<Answer>, took: Option<Duration>, slo: Duration) -> Option<Level> {
+    match ending {
+        Ending::Result(_) if took.is_some_and(|took| took > slo) => Some(Level::Late),
+        Ending::Result(_) => Some(Level::Met),
+        Ending::Missing(MissingReason::SilenceDetected | MissingReason::Cancelled) => None,
+        Ending::Missing(_) => Some(Level::Missing),
     }
 }

@@ -6,6 +6,7 @@ use lingua_core::TurnId;
 use lingua_core::eligibility::{Need, Route};
 use lingua_core::job_key::{JobKey, Origin};
 use lingua_core::session::{CutReason, Ending, Event, Lane, ResultKey, Utterance};
+use lingua_core::time::millis;
 use tokio::time::Instant;
 
 use super::actor::Actor;
@@ -146,6 +147,7 @@ impl Actor {
             options: options.of(&route),
             utterance_index: utterance.index,
             audio: utterance.speech.audio(),
+            speech_ms: millis(utterance.speech.duration()),
             typed: options.typed,
             audio_format: options.audio_format.to_owned(),
             sample_rate: options.sample_rate,

@@ -20,8 +20,11 @@ use super::options::SpeechOptions;
 use super::outbound::*;
 use super::resume::Token;
 use super::*;
-use crate::job::JobOptions;
+use lingua_protocol::node::message::read_message;
+
+use crate::job::{JobOptions, JobReport, NodeResult};
 use crate::secret::Secret;
+use crate::testing::{TestNode, World};
 use crate::{Engine, Settings};
 
 /// A connection whose client says what the test says, and which writes down what it is told.
@@ -177,6 +180,51 @@ fn a_token_is_good_for_its_subject_tenant_and_session_alone() {
     for wrong in ["", "s-1", "s-1.", "s-1.7.", "s-2.7.00", "é.é.é", another.as_str()] {
         assert_eq!(read(&opening, wrong), None, "{wrong}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sentence_tells_how_the_service_level_of_its_pair_stands() {
+    let world = World::new();
+    let (engine, _) = world.instance("a", Settings::stable()).await;
+    let mut node = TestNode::register(&engine, "n", 4).await;
+    let (say, told) = open(&engine, "").await;
+    let slo = Duration::from_millis(engine.settings().slo_ms);
+    let result = |text: &'static str| read_message(Bytes::from_static(text.as_bytes()));
+    let silence = NodeResult::Empty { body: result("{}"), reason: "NO_SPEECH".into() };
+    let failure = |code: &str| NodeResult::Failure {
+        code: code.into(),
+        message: String::new(),
+        missing_model: None,
+    };
+    let good = || NodeResult::Success(result("{\"text_asr\":\"hello\"}"));
+    let cases = [
+        (slo / 2, good()),
+        (slo * 2, good()),
+        (Duration::ZERO, silence),
+        (Duration::ZERO, failure("NODE_BROKE")),
+    ];
+    for (seq, (takes, ending)) in (0..).zip(cases) {
+        let (audio, duration) = (Bytes::from_static(&[0; 640]), Duration::from_millis(20));
+        say.send(FromClient::Audio { seq, audio, duration, is_final: true }).await.unwrap();
+        // A job that failed finds no other node to be tried on.
+        let job = node.assigned().await;
+        node.accepts(job);
+        tokio::time::sleep(takes).await;
+        node.beats();
+        node.says(job, JobReport::Result(ending));
+        let heard = || told.lock().len() == 2 + seq as usize;
+        crate::testing::within(Duration::from_secs(60), "the ending", heard).await;
+    }
+    let text = engine.scrape();
+    let level = |level: &str, count: u32| {
+        let sample =
+            format!("lingua_sentences_total{{pair=\"en->zh\",level=\"{level}\"}} {count}\n");
+        assert!(text.contains(&sample), "{sample}{text}");
+    };
+    level("met", 1);
+    level("late", 1);
+    level("missing", 1);
+    assert!(text.contains("lingua_endings_total{ending=\"silence_detected\"} 1"));
 }
 
 pub(crate) mod resuming;

@@ -212,6 +212,8 @@ impl Board {
             leader: self.shared.instance.id.to_string(),
             interval_ms: self.shared.settings.snapshot_ms,
         };
+        let connected = parts.iter().map(|part| part.connected).fold(0, u64::saturating_add);
+        self.shared.usage.people(self.shared.today(), connected);
         let pairs = pair_views(&self.shared.fleet, &self.jobs);
         let serves = serves_now(&self.shared.fleet);
         let fleet = Fleet { pairs: &pairs, serves: &serves };

@@ -21,6 +21,7 @@ impl Board {
         if let Ok(envelopes) = inbox {
             shared.metrics.set_inbox(envelopes);
         }
+        shared.metrics.pairs.review();
         let counters = shared.metrics.counters();
         let (began, before) = {
             let mut counted = self.counted.lock();

@@ -82,6 +82,7 @@ mod traces;
 mod traces_process;
 mod tutorial;
 mod unfinished;
+mod usage;
 mod versions;
 
 /// Nodes and jobs on each kind of store.

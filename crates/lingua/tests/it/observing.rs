@@ -41,8 +41,8 @@ fn read(name: &str) -> String {
 struct Row {
     kind: String,
     unit: String,
-    label: Option<String>,
-    values: BTreeSet<String>,
+    /// Each with its values, as far as they are listed.
+    labels: BTreeMap<String, BTreeSet<String>>,
     meaning: String,
 }
 
@@ -54,18 +54,29 @@ fn manual() -> BTreeMap<String, Row> {
         .filter(|line| PREFIXES.iter().any(|own| line.starts_with(&format!("| `{own}"))))
     {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let [name, kind, unit, label, meaning] = cells[..] else { panic!("five cells: {line}") };
-        let mut words = label.split('`').skip(1).step_by(2).map(str::to_owned);
-        let label = words.next();
-        let mut values: BTreeSet<String> = words.collect();
-        if label.as_deref() == Some("code") {
-            values.extend(Code::ALL.iter().map(|code| code.as_str().to_owned()));
-        }
+        let [name, kind, unit, labels, meaning] = cells[..] else { panic!("five cells: {line}") };
+        let labels = labels.split('·').filter_map(|label| {
+            let mut words = label.split('`').skip(1).step_by(2).map(str::to_owned);
+            let label = words.next()?;
+            let mut values: BTreeSet<String> = words.collect();
+            if label == "code" {
+                values.extend(Code::ALL.iter().map(|code| code.as_str().to_owned()));
+            }
+            Some((label, values))
+        });
+        let labels = labels.collect();
         let [kind, unit, meaning] = [kind, unit, meaning].map(str::to_owned);
-        let row = Row { kind, unit, label, values, meaning };
+        let row = Row { kind, unit, labels, meaning };
         assert!(rows.insert(name.trim_matches('`').to_owned(), row).is_none(), "twice: {name}");
     }
     rows
+}
+
+impl Row {
+    /// The listed values of its only label.
+    fn values(&self) -> &BTreeSet<String> {
+        self.labels.first_key_value().expect("it has a label").1
+    }
 }
 
 /// The name as it is in queries.
@@ -93,7 +104,7 @@ fn the_manual_has_every_metric_and_no_other() {
 #[test]
 fn the_manual_has_the_values_of_labels_that_the_code_lists() {
     let manual = manual();
-    let values = |name: &str| manual[name].values.iter().map(String::as_str).collect::<Vec<_>>();
+    let values = |name: &str| manual[name].values().iter().map(String::as_str).collect::<Vec<_>>();
     let sorted = |mut words: Vec<&'static str>| {
         words.sort_unstable();
         words
@@ -135,7 +146,7 @@ fn the_manual_has_the_values_of_labels_that_are_counted() {
         let call = format!(".{counted}(\"");
         let mut values = code.split(&call).skip(1).filter_map(|rest| rest.split('"').next());
         assert!(code.contains(&call), "nobody counts {name} so any more");
-        let unknown = values.find(|value| !manual[name].values.contains(*value));
+        let unknown = values.find(|value| !manual[name].values().contains(*value));
         assert_eq!(unknown, None, "{name}");
     }
 }
@@ -158,10 +169,16 @@ async fn what_an_instance_renders_is_in_the_manual_with_its_labels() {
         assert_eq!(faults(sample, &manual), Vec::<String>::new());
     }
     for (name, row) in &manual {
-        let Some(label) = &row.label else { continue };
-        for value in &row.values {
-            let sample = format!("\n{name}{{{label}=\"{value}\"}} ");
-            assert!(text.contains(&sample), "not there from the start:{sample}");
+        for (label, value) in
+            row.labels.iter().flat_map(|(label, values)| values.iter().map(move |v| (label, v)))
+        {
+            let pair = format!("{label}=\"{value}\"");
+            let here = |line: &str| {
+                line.split_once('{').is_some_and(|(of, rest)| {
+                    of.strip_suffix("_count").unwrap_or(of) == name && rest.contains(&pair)
+                })
+            };
+            assert!(text.lines().any(here), "not there from the start: {name}{{{pair}}}");
         }
     }
     app.finish().await;
@@ -246,7 +263,7 @@ fn faults(query: &str, manual: &BTreeMap<String, Row>) -> Vec<String> {
             continue;
         }
         let mut own: BTreeSet<&str> = TARGET.into();
-        own.extend(found.and_then(|row| row.label.as_deref()));
+        own.extend(found.into_iter().flat_map(|row| row.labels.keys()).map(String::as_str));
         own.extend(token.ends_with("_bucket").then_some("le"));
         labels.extend(&own);
         if tokens.get(at + 1) != Some(&"{") {
@@ -258,11 +275,11 @@ fn faults(query: &str, manual: &BTreeMap<String, Row>) -> Vec<String> {
             let (label, value) = (matcher[0], matcher.last().unwrap().trim_matches('"'));
             if !own.contains(label) {
                 wrong.push(format!("{token} has no label {label}: {query}"));
-            } else if let Some(row) = found.filter(|row| row.label.as_deref() == Some(label))
+            } else if let Some(values) = found.and_then(|row| row.labels.get(label))
                 // Without values in the manual there are others with every version.
-                && !row.values.is_empty()
+                && !values.is_empty()
             {
-                let unknown = value.split('|').filter(|value| !row.values.contains(*value));
+                let unknown = value.split('|').filter(|value| !values.contains(*value));
                 wrong.extend(unknown.map(|value| format!("{token} has no {label} {value}")));
             }
         }

@@ -28,6 +28,10 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
     if let Err(error) = crate::telemetry::check_level(&config.log.level) {
         must(false, format!("log.level: {error}"));
     }
+    must(
+        config.catalogue.url.is_none() || config.catalogue.file.is_none(),
+        "catalogue.url and catalogue.file: at most one of them".to_owned(),
+    );
     problems.extend(of_identity(&config.identity));
     problems
 }

@@ -6,6 +6,7 @@
 
 mod audio;
 mod audit;
+mod catalogue;
 mod cluster;
 mod identity;
 mod jobs;
@@ -17,6 +18,7 @@ mod sessions;
 mod tls;
 
 pub(crate) use audit::Audit;
+pub(crate) use catalogue::CatalogueOptions;
 pub(crate) use cluster::Cluster;
 pub(crate) use identity::Identity;
 pub(crate) use limits::Limits;
@@ -65,10 +67,11 @@ pub(crate) struct Config {
     pub(crate) cluster: Cluster,
     pub(crate) log: Log,
     pub(crate) audit: Audit,
+    pub(crate) catalogue: CatalogueOptions,
 }
 
 /// All sections in the order of the file.
-pub(super) const SECTIONS: [&Section; 11] = [
+pub(super) const SECTIONS: [&Section; 12] = [
     &main::SECTION,
     &tls::SECTION,
     &identity::SECTION,
@@ -80,6 +83,7 @@ pub(super) const SECTIONS: [&Section; 11] = [
     &cluster::SECTION,
     &log::SECTION,
     &audit::SECTION,
+    &catalogue::SECTION,
 ];
 
 /// A section of the file.
@@ -122,6 +126,7 @@ impl Config {
             cluster: Cluster::preset(profile),
             log: Log::preset(profile),
             audit: Audit::preset(profile),
+            catalogue: CatalogueOptions::preset(profile),
         }
     }
 

@@ -14,6 +14,7 @@ use toml::Value;
 
 use crate::address::address;
 use crate::otlp::Endpoint;
+use crate::site::CatalogueUrl;
 use crate::telemetry::LogFormat;
 
 /// A value as it came: from the file with its kind, from elsewhere as text.
@@ -207,6 +208,7 @@ macro_rules! text_or_nothing {
 }
 
 text_or_nothing! {
+    CatalogueUrl, "is a URL such as https://models.example.org/catalogue.json";
     Endpoint, "is a URL such as http://127.0.0.1:4318";
     InstanceId, "is an id";
     PathBuf, "is a path";
@@ -238,6 +240,12 @@ impl ShowValue for Region {
 }
 
 impl ShowValue for Endpoint {
+    fn shown(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl ShowValue for CatalogueUrl {
     fn shown(&self) -> String {
         self.to_string()
     }

@@ -8,17 +8,19 @@ import * as nodes from "./nodes.js";
 import * as jobs from "./jobs.js";
 import * as rest from "./rest.js";
 import * as sessions from "./sessions.js";
+import * as usage from "./usage.js";
 import { clock, denial, language, setLanguage, t } from "./words.js";
 
 const HISTORY = 360;
 const SILENCE_MS = 25000;
 const MINUTE_MS = 60000;
-const VIEWS = ["", "nodes", "jobs", "sessions", "instances", "explain"];
+const VIEWS = ["", "nodes", "jobs", "sessions", "usage", "instances", "explain"];
 
 const state = {
   stats: null, points: [], heard: 0, connected: false, lock: null, boot: null, view: "", latencyOf: "job", chart: { range: 30 * MINUTE_MS, probe: null }, day: { points: [], read: 0 },
   nodes: { data: null, error: null, filter: "", sort: { by: "id", down: false }, limit: 100 },
   node: {}, job: {}, jobs: { filter: {} }, session: {}, sessions: { filter: {}, limit: 50 }, explain: { form: { src: "en", tgt: "zh", node: "", tts: true } },
+  usage: { days: 7, read: 0, by: Object.fromEntries(usage.BY.map((by) => [by, {}])) }, catalogue: { read: 0 },
 };
 
 // Kept between visits; a browser that keeps nothing is served all the same.
@@ -139,6 +141,22 @@ async function readDay() {
   } catch { state.day.read = 0; }
 }
 
+// What is used and the catalogue change slowly.
+function readUsage() {
+  if (Date.now() - state.usage.read < MINUTE_MS / 4) return;
+  state.usage.read = Date.now();
+  const day = (ms) => new Date(ms).toISOString().slice(0, 10);
+  const now = state.stats?.now_ms ?? Date.now();
+  const wanted = { from: day(now - (state.usage.days - 1) * 24 * 60 * MINUTE_MS), to: day(now) };
+  for (const by of usage.BY) load(state.usage.by[by], `/api/v1/usage?${new URLSearchParams({ by, ...wanted })}`);
+}
+
+function readCatalogue() {
+  if (Date.now() - state.catalogue.read < MINUTE_MS / 4) return;
+  state.catalogue.read = Date.now();
+  load(state.catalogue, "/api/v1/catalogue");
+}
+
 // ---- what is shown
 
 function route() {
@@ -178,7 +196,8 @@ function refresh() {
   if (state.lock) return;
   const id = state.id && encodeURIComponent(state.id);
   const asked = (path, wanted) => `${path}?${new URLSearchParams(Object.entries(wanted).filter(([, value]) => value))}`;
-  if (state.view === "") readDay();
+  if (state.view === "") { readDay(); readCatalogue(); }
+  else if (state.view === "usage") readUsage();
   else if (state.view === "nodes" && id) {
     load(state.node, `/api/v1/nodes/${id}`);
     // The minute that has begun changes; what was before does not.
@@ -213,6 +232,7 @@ function body() {
   if (state.view === "nodes") return state.id ? nodes.one(state) : nodes.list(state);
   if (state.view === "jobs") return state.id ? jobs.one(state) : jobs.list(state);
   if (state.view === "sessions") return state.id ? sessions.one(state) : sessions.list(state);
+  if (state.view === "usage") return usage.view(state);
   if (state.view === "instances") return rest.instances(state);
   if (state.view === "explain") return rest.explain(state);
   return overview(state);
@@ -329,6 +349,7 @@ const ACTS = {
   latency(of) { state.latencyOf = of.of; draw(); },
   range(of) { state.chart = { range: Number(of.minutes) * MINUTE_MS, probe: null }; draw(); readDay(); },
   nodeRange(of) { state.node.chart = { range: Number(of.minutes) * MINUTE_MS, probe: null }; draw(); },
+  usageRange(of) { state.usage.days = Number(of.days); state.usage.read = 0; readUsage(); draw(); },
   sort(of) {
     const { sort } = state.nodes;
     state.nodes.sort = { by: of.by, down: sort.by === of.by && !sort.down };

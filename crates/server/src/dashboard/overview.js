@@ -3,6 +3,7 @@
 import { h } from "./dom.js";
 import { bars, lines } from "./charts.js";
 import { codeLink, explainHref, jobLink, jobsHref, languages, linked, nodeHref, nodeLink, pairLink } from "./links.js";
+import { catalogue } from "./usage.js";
 import { arrow, clock, finding, number, span, t, tn } from "./words.js";
 
 const ICONS = { ok: "✓", warning: "!", critical: "✕" };
@@ -65,7 +66,7 @@ export function overview(state) {
     snapshot.nodes.total === 0 && firstSteps(),
     figures(snapshot, state.points),
     charts(state, snapshot),
-    h("div", { class: "pair", "data-key": "pair" }, matrix(snapshot), failures(snapshot)),
+    h("div", { class: "pair", "data-key": "pair" }, matrix(snapshot), catalogue(state), failures(snapshot)),
   ];
 }
 

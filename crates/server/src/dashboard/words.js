@@ -1,6 +1,7 @@
 // Every word of the page, in English and Chinese, and how numbers and times are written.
 
 import { arrow, idle as idleIn, whyNot as whyNotIn } from "./reasons.js";
+import { USAGE_WORDS } from "./usage_words.js";
 
 const WORDS = {
   en: {
@@ -140,6 +141,8 @@ const DENIALS = {
   "the token is revoked": ["The token was revoked.", "令牌已被吊销。"],
   "this is for tokens of the role": ["The token is valid, but its role is neither admin nor viewer.", "令牌有效，但角色既不是 admin 也不是 viewer。"],
 };
+
+for (const [tongue, words] of Object.entries(USAGE_WORDS)) Object.assign(WORDS[tongue], words);
 
 let lang = "en";
 

@@ -34,6 +34,13 @@ pub(super) fn wants_problem(headers: &HeaderMap) -> bool {
     problem > 0 && problem >= of("application/json").unwrap_or(0)
 }
 
+/// Whether a table is to be CSV: it is named, and before JSON.
+pub(super) fn wants_csv(headers: &HeaderMap) -> bool {
+    let of = |kind| weight(headers, &header::ACCEPT, kind);
+    let csv = of("text/csv").unwrap_or(0);
+    csv > 0 && csv > of("application/json").unwrap_or(0)
+}
+
 /// Whether an answer may be compressed with gzip. Who takes everything has not asked for it.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     weight(headers, &header::ACCEPT_ENCODING, "gzip").is_some_and(|weight| weight > 0)
@@ -68,6 +75,15 @@ mod tests {
             assert!(!wants(&[other]), "{other}");
         }
         assert!(!wants(&[]));
+    }
+
+    #[test]
+    fn a_table_is_for_who_names_it_and_wants_it_more_than_json() {
+        let wants = |lines: &[&'static str]| wants_csv(&with(header::ACCEPT, lines));
+        assert!(wants(&["text/csv"]) && wants(&["application/json;q=0.5, text/csv"]));
+        for other in ["*/*", "text/*", "text/csv;q=0", "text/csv, application/json"] {
+            assert!(!wants(&[other]), "{other}");
+        }
     }
 
     #[test]

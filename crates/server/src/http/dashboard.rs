@@ -9,6 +9,7 @@ page! {
     "index.html", "style.css", "icon.svg", "app.js", "dom.js", "line.js", "words.js", "charts.js",
     "overview.js", "nodes.js",
     "links.js", "jobs.js", "sessions.js", "rest.js", "reasons.js",
+    "usage.js", "usage_words.js",
 }
 
 /// Whoever opens the door without knowing what is behind it, or by the name of an older page.

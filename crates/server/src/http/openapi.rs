@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::{
-    admin, all_jobs, asyncapi, audio, board, dispatch, explain, health, jobs, languages, metrics,
-    nodes, owner, revocations, sessions,
+    admin, all_jobs, asyncapi, audio, board, catalogue, dispatch, explain, health, jobs, languages,
+    metrics, nodes, owner, revocations, sessions, usage,
 };
 use crate::wire::http::{ErrorBody, ProblemBody};
 
@@ -37,7 +37,7 @@ use crate::wire::http::{ErrorBody, ProblemBody};
         nodes::register, nodes::heartbeat, nodes::next, owner::view, owner::resume, jobs::ack, jobs::done, jobs::fail,
         admin::nodes, admin::node, admin::pools, explain::explain,
         admin::drain, admin::resume, admin::block, revocations::revoke, revocations::list,
-        board::stats, board::history, board::cluster, board::node_history, all_jobs::jobs, all_jobs::job, all_jobs::cancel,
+        board::stats, board::history, usage::usage, catalogue::catalogue, board::cluster, board::node_history, all_jobs::jobs, all_jobs::job, all_jobs::cancel,
         sessions::sessions, sessions::session, sessions::disconnect, board::events,
         health::health, health::ready, metrics::metrics, openapi,
         asyncapi::asyncapi,

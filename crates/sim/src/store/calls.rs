@@ -32,6 +32,7 @@ use lingua_store::revocations::Revocations;
 use lingua_store::slots::{Confirm, Report, Reserve, SlotLeases, Wish};
 use lingua_store::snapshots::Snapshots;
 use lingua_store::turns::TurnBindings;
+use lingua_store::usage::{Day, Posted, UsageDays};
 use lingua_store::{Instance, Result};
 
 use super::Link;
@@ -196,4 +197,9 @@ simulated!(Revocations {
 simulated!(History {
     fn append(&self, series: &Series, point: &[u8]) -> bool;
     fn last(&self, series: &Series, count: u32) -> Vec<Vec<u8>>;
+});
+
+simulated!(UsageDays {
+    fn post(&self, day: Day, me: &Instance, serial: u64, counts: &[u8]) -> Posted;
+    fn posted(&self, day: Day) -> Vec<Vec<u8>>;
 });

@@ -41,11 +41,13 @@ pub(crate) enum Kind {
     Point = 17,
     /// What is known of a node. Key: node.
     Reputation = 18,
+    /// What a process counted on a day. Key: day, process.
+    Usage = 19,
 }
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Kind; 18] = [
+    pub(crate) const ALL: [Kind; 19] = [
         Kind::Profile,
         Kind::Node,
         Kind::Lease,
@@ -64,6 +66,7 @@ impl Kind {
         Kind::Revocation,
         Kind::Point,
         Kind::Reputation,
+        Kind::Usage,
     ];
 
     /// The kind with this number.

@@ -31,6 +31,7 @@ impl MemoryStore {
             rates: self.rates.clone(),
             revocations: copied(&self.revocations),
             history: AllSeries(copied(&self.history.0)),
+            usage: copied(&self.usage),
             status: Arc::new(watch::Sender::new(Status::Up { connection: 1 })),
             journal: None,
         })

@@ -87,6 +87,7 @@ impl MemoryStore {
                 Kind::Window | Kind::Rate => self.put_back_rate(now, entry),
                 Kind::Revocation => self.put_back_revocation(entry),
                 Kind::Point => self.put_back_point(entry),
+                Kind::Usage => self.put_back_usage(now, entry),
                 Kind::Reputation => self.put_back_reputation(now, entry),
             };
             done.ok_or(entry)?;

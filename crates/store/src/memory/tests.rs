@@ -16,6 +16,7 @@ use crate::nodes::{Claim, NodeRecords, ProfileVersion, Put, Registration, Vitals
 use crate::presence::{Announce, Presence};
 use crate::rates::{Name, Rate, RateLimits, Take};
 use crate::slots::{Reserve, SlotLeases, Wish};
+use crate::usage::{Day, KEPT_DAYS, Posted, UsageDays};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -186,4 +187,19 @@ async fn a_fork_has_what_was_there_and_grants_nothing_before_a_report() {
     assert_eq!(second.slots.usage(&node).await.unwrap().used(), 1, "what came later is lost");
     let refused = second.slots.reserve(&wish(3)).await.unwrap();
     assert_eq!(refused, Reserve::Refused(crate::slots::Refusal::Unconfirmed));
+}
+
+#[tokio::test]
+async fn what_was_used_on_a_day_is_forgotten_after_31_days() {
+    let clock = Clock::manual();
+    let store = MemoryStore::new(clock.clone());
+    let (me, day) = (instance("a"), Day::of(clock.now()));
+    assert_eq!(store.post(day, &me, 1, b"x").await.unwrap(), Posted::Kept);
+    let last = Day(day.0 + KEPT_DAYS).start() - Duration::from_millis(1);
+    clock.advance(clock.now().until(last));
+    assert_eq!(store.posted(day).await.unwrap().len(), 1);
+    clock.advance(Duration::from_millis(1));
+    assert!(store.posted(day).await.unwrap().is_empty());
+    assert_eq!(store.post(day, &me, 2, b"y").await.unwrap(), Posted::Kept, "and not kept");
+    assert!(store.posted(day).await.unwrap().is_empty() && store.usage.lock().is_empty());
 }

@@ -9,6 +9,7 @@ use crate::instance::Instance;
 use crate::leaders::Task;
 use crate::nodes::NODE_SHARDS;
 use crate::rates::Name;
+use crate::usage::Day;
 
 /// In front of every key, with the layout's major version.
 pub const PREFIX: &str = "lingua:v1:";
@@ -139,4 +140,13 @@ pub(crate) fn rate(name: &Name) -> String {
 
 pub(crate) fn history(series: &Name) -> String {
     format!("{PREFIX}history:{}", series.as_str())
+}
+
+pub(crate) fn usage_writers(day: Day) -> String {
+    format!("{PREFIX}{{u:{}}}:writers", day.0)
+}
+
+/// `writer` is an instance and the number of its process.
+pub(crate) fn usage(day: Day, writer: &str) -> String {
+    format!("{PREFIX}{{u:{}}}:of:{writer}", day.0)
 }

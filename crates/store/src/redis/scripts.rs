@@ -72,4 +72,5 @@ scripts! {
     SLOT_RENEW = "slot_renew";
     SLOT_RESERVE = "slot_reserve";
     SLOT_USAGE = "slot_usage";
+    USAGE_POST = "usage_post";
 }

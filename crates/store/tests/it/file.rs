@@ -11,7 +11,8 @@ use lingua_store::memory::MemoryStore;
 use lingua_store::nodes::{BeatReply, Fenced};
 use lingua_store::reputations::Reputation;
 use lingua_store::slots::{Confirm, Refusal, Report, Reserve};
-use lingua_store::{Backend, Clock, Error, OpenError};
+use lingua_store::usage::{Day, Posted};
+use lingua_store::{Backend, Clock, Error, Instance, OpenError};
 use tempfile::TempDir;
 
 use crate::suite::samples::*;
@@ -265,5 +266,18 @@ async fn a_closed_store_takes_nothing_any_more() -> Outcome {
     assert!(!store.backend.status.borrow().is_up());
     let refused = store.backend.slots.reserve(&node.wish(token())).await;
     assert!(matches!(refused, Err(Error::Down(_))), "{refused:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_used_is_there_after_a_kill() -> Outcome {
+    let store = file().await?;
+    let (me, day) = (Instance { id: "a".parse()?, boot: 1 }, Day(4_000_000));
+    let post = |serial| store.backend.usage.post(day, &me, serial, b"{\"jobs\": 1}");
+    assert_eq!(post(3).await?, Posted::Kept);
+    let left = store.killed()?;
+    let again = reopen(&left, &store.clock)?;
+    assert_eq!(again.usage.posted(day).await?, [b"{\"jobs\": 1}"]);
+    assert_eq!(again.usage.post(day, &me, 3, b"again").await?, Posted::Older);
     Ok(())
 }

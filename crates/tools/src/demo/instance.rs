@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use super::catalogue::CatalogueFile;
 use crate::bench::process::program;
 
 /// For its end after SIGTERM; a little more than it allows itself.
@@ -28,7 +29,7 @@ const AWAY: Duration = Duration::from_secs(4);
 const ORDERS: usize = 4;
 
 /// How a scheduler is started.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Plan {
     /// Its number, from 1.
     pub number: u32,
@@ -36,6 +37,8 @@ pub(super) struct Plan {
     pub store: String,
     /// What its name begins with.
     pub name: String,
+    /// The services that it shows.
+    pub catalogue: Arc<CatalogueFile>,
 }
 
 /// A scheduler that is kept alive. Dropping it kills the process.
@@ -178,6 +181,7 @@ async fn start(plan: &Plan, life: u32, listen: &str) -> anyhow::Result<Scheduler
         "--threads",
         "1",
     ]);
+    let launch = launch.with_env("LINGUA_CATALOGUE_FILE", &plan.catalogue.path().to_string_lossy());
     let started = launch.start_scheduler().await;
     started.map_err(|error| match error {
         StartError::Ended(status) => {

@@ -1,6 +1,7 @@
 //! The schedulers and what they stand on.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use anyhow::Context;
 use lingua_lab::{Balancer, RedisConfig, RedisServer};
@@ -8,6 +9,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use super::catalogue::CatalogueFile;
 use super::instance::{Instance, Plan};
 use super::screen::Screen;
 use crate::cli::{Demo, Failure};
@@ -161,12 +163,13 @@ impl Alone {
         let address = socket.local_addr().context("the listener has no address")?;
         let engine = lingua_server::start_embedded().await?;
         let (stop, stopped) = oneshot::channel();
+        let catalogue = CatalogueFile::write().context("the catalogue")?;
         let served = tokio::spawn(async move {
             let stop = async {
                 // Also when whoever would say so is gone.
                 let _ = stopped.await;
             };
-            lingua_server::serve(socket, engine, stop).await;
+            lingua_server::serve_with(Some(catalogue.path()), socket, engine, stop).await;
         });
         Ok(Alone { address, stop, served })
     }
@@ -204,8 +207,10 @@ impl Many {
         };
         let (tell, news) = mpsc::channel(NEWS);
         let mut instances = Vec::new();
+        let catalogue = Arc::new(CatalogueFile::write().context("the catalogue")?);
         for number in 1..=count {
-            let plan = Plan { number, store: store.clone(), name: name.clone() };
+            let catalogue = Arc::clone(&catalogue);
+            let plan = Plan { number, store: store.clone(), name: name.clone(), catalogue };
             instances.push(Instance::start(plan, tell.clone()).await?);
         }
         let addresses: Vec<SocketAddr> = instances.iter().map(Instance::address).collect();

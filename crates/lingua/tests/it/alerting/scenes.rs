@@ -48,7 +48,8 @@ pub fn all() -> Vec<Scene> {
         },
         scene!(instances::the_store_hangs_at_rest fires ["LinguaStoreDown", "LinguaNotOneLeader"]),
         scene!(instances::the_store_dies_while_people_speak fires [
-            "LinguaStoreDown", "LinguaStoreFails", "LinguaNotOneLeader"
+            "LinguaStoreDown", "LinguaStoreFails", "LinguaNotOneLeader", "LinguaLevelMissedFast",
+            "LinguaLevelMissedSlowly"
         ]),
         scene!(instances::a_far_version_joins fires ["LinguaVersionsApart"]),
         scene!(instances::an_inbox_is_full fires ["LinguaBusBounced"]),
@@ -70,7 +71,9 @@ pub fn all() -> Vec<Scene> {
         scene!(nodes::one_hangs fires ["LinguaSlotsLeft"]),
         scene!(people::one_job_in_ten_fails fires ["LinguaJobsFail"]),
         scene!(people::every_job_fails fires ["LinguaJobsFail", "LinguaMostJobsFail"]),
-        scene!(people::sentences_take_long fires ["LinguaEndingsSlow"]),
+        scene!(people::sentences_take_long fires [
+            "LinguaEndingsSlow", "LinguaLevelMissedFast", "LinguaLevelMissedSlowly"
+        ]),
         scene!(people::there_is_no_room fires ["LinguaSessionsRefused"]),
     ]
 }

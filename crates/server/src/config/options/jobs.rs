@@ -29,6 +29,9 @@ engine_section! {
         running_lease_ms in timing.running_lease_ms, 1..=3_600_000;
         /// Hedging: start a second attempt on another node after this time without a result. 0 disables it.
         hedge_after_ms in hedge_after_ms, 0..=600_000;
+        /// The service level: a sentence meets it if its result comes within this time of its end. Only counted
+        /// (lingua_sentences_total), never enforced.
+        slo_ms in slo_ms, 1..=600_000;
         /// The pause before the first retry of a failed attempt; before each later one it is twice as long. 0 disables
         /// it.
         retry_backoff_ms in retry_backoff_ms, 0..=60_000;

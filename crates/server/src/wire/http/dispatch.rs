@@ -275,6 +275,7 @@ impl Order {
         let services = self.services.iter().map(|kind| ("service ", kind.as_str()));
         let models = self.models.iter().map(|model| ("model ", model.as_str()));
         let features = self.work.options.features.iter().map(|json| ("features ", json.get()));
+        let speech_ms = pcm_ms(&self.work, audio.len());
         let speech = self.form.speech.then_some(("tts", ""));
         let typed = self.form.typed.then_some(("text", ""));
         let asked: Vec<String> = speech
@@ -315,11 +316,19 @@ impl Order {
             past: None,
             observer: None,
             trace: None,
-            work: Arc::new(JobInput { audio, trace_id, ..self.work }),
+            work: Arc::new(JobInput { speech_ms, audio, trace_id, ..self.work }),
             deadline_in: self.deadline.unwrap_or(deadline),
             session,
         }
     }
+}
+
+/// How long so many bytes of speech last, where the format says it: samples of 16 bits.
+fn pcm_ms(work: &JobInput, bytes: usize) -> u64 {
+    if work.typed || work.audio_format != "pcm16" {
+        return 0;
+    }
+    bytes as u64 * 1_000 / (2 * u64::from(work.sample_rate.max(1)))
 }
 
 /// Where what is to be translated is, and whether it is a text.

@@ -7,7 +7,7 @@
 //!
 //! - [`samples`]: the words that scenarios are told in.
 //! - [`nodes`], [`feed`], [`reserve`], [`slots`], [`recovery`], [`jobs`], [`owners`], [`bus`],
-//!   [`rates`], [`revocations`], [`history`]: the contracts of the traits, sentence by sentence.
+//!   [`rates`], [`revocations`], [`history`], [`usage`]: the contracts of the traits, sentence by sentence.
 //! - [`bounds`]: arguments outside their bounds. [`races`]: many callers at once.
 //! - [`flaws`]: what was wrong in the design papers and must not come back.
 //! - [`model`]: random histories against a model that is too simple to be wrong.
@@ -21,6 +21,7 @@ pub mod bus;
 pub mod feed;
 pub mod flaws;
 pub mod history;
+pub mod usage;
 pub mod jobs;
 pub mod model;
 pub mod nodes;
@@ -269,6 +270,12 @@ macro_rules! conformance {
                 the_last_so_many_points_come_back_in_order,
                 a_series_ends_when_nothing_was_appended_for_its_length,
                 a_series_outside_its_bounds_is_refused,
+            }
+            usage {
+                what_a_process_posts_twice_or_late_counts_once,
+                another_life_of_an_instance_is_another_process,
+                a_day_has_room_for_so_many_processes,
+                what_is_too_large_is_refused,
             }
             bounds {
                 node_steps_refuse_durations_outside_their_bounds,
