@@ -10,6 +10,7 @@
 //!   store behind a way that loses requests and answers. `dice`: chance of all that is not an engine.
 //! - `record`: what happens, as it happens. `canary`: what must never be in the store. `verdict`: whether every promise was
 //!   kept, by the checker of `lingua chaos`.
+//! - `planted`: old flaws in worlds, in tests only.
 //! - `run`: from a plan to its verdict. [`shrink`]: which faults it takes. [`story`]: what happened, for people.
 //!
 //! No sockets, no processes, no clock but the runtime's own.
@@ -18,6 +19,8 @@ mod canary;
 mod dice;
 pub mod fault;
 mod panics;
+#[cfg(feature = "planted")]
+pub mod planted;
 pub mod plan;
 mod record;
 pub mod regressions;

@@ -1,4 +1,4 @@
-//! What one node wrote down: never more jobs at once than it takes.
+//! What one node wrote down: never more jobs at once than it takes, and none that it was sent before.
 
 use std::collections::BTreeSet;
 
@@ -19,6 +19,7 @@ pub(super) fn check(
 ) -> Life {
     let mut life = Life::default();
     let mut running: BTreeSet<(&str, u64)> = BTreeSet::new();
+    let mut received: BTreeSet<(&str, u64)> = BTreeSet::new();
     let mut used_in_the_end = story.few_jobs;
     let mut slots = story.slots;
     for line in lines {
@@ -38,6 +39,14 @@ pub(super) fn check(
                 verdict.jobs += 1;
                 life.worked(at, 0);
                 fencing.received(key.0, key.1, at);
+                if !received.insert(key) {
+                    let text = format!(
+                        "{name} was sent attempt {} of job {job} again at {:.3} s",
+                        key.1,
+                        story.second(at)
+                    );
+                    verdict.violated(Promise::Fencing, text);
+                }
                 used_in_the_end |= story.quiet_us.is_some_and(|quiet| at >= quiet);
             }
             "acked" | "ack_dropped" => {

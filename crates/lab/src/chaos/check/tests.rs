@@ -273,6 +273,18 @@ fn the_result_of_a_replaced_attempt_is_found() {
 }
 
 #[test]
+fn an_attempt_that_is_sent_to_its_node_twice_is_found() {
+    let mut files = Files::new();
+    files.talks(1.0, 0);
+    files.node.push(line(2.0, "received", json!({ "job": "j0", "attempt": 1 })));
+    files.breaks(Promise::Fencing, 1);
+    let mut files = Files::new();
+    files.talks(1.0, 0);
+    files.node.push(line(2.0, "received", json!({ "job": "j0", "attempt": 2 })));
+    files.clean();
+}
+
+#[test]
 fn a_result_that_no_node_gave_is_found() {
     let mut files = Files::new();
     files.says(1.0, 0);
