@@ -230,7 +230,9 @@ impl Sessions {
         // From now on the owner before changes nothing, so this is its last word.
         let saved = match owners.load(&key).await {
             Ok(Some(saved)) => saved_state::read(&saved, routes, self.clocks()),
-            _ => None,
+            Ok(None) => None,
+            // It is there still, and so is the token.
+            Err(error) => return Resumed::Later(connection, error),
         };
         let Some(left) = saved else {
             tracing::warn!(session.id = %key.session(), "a saved session could not be read");

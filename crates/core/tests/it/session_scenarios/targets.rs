@@ -194,19 +194,34 @@ fn another_instance_continues_each_target_where_it_was() {
     assert_eq!(told(&talk.answer(lane(0, 1), 1, "A")).len(), 2);
 }
 
+/// A session of two targets whose first sentence alone was saved, on its next owner.
+fn saved_first(talk: &mut Talk) {
+    talk.taken_sentence("saved", 2);
+    let (saved, now) = (talk.session.saved(), Moment::from_millis(talk.ms));
+    let (session, _) = Session::restore(Settings::default(), saved, 2, [1; 16], now).unwrap();
+    talk.session = session;
+}
+
 #[test]
 fn endings_seen_of_one_target_after_the_last_save_use_up_their_index() {
     let mut talk = talk(&["zh", "de"]);
-    talk.taken_sentence("saved", 2);
-    let (saved, now) = (talk.session.saved(), Moment::from_millis(talk.ms));
-    let settings = Settings::default();
-    let (session, _) = Session::restore(settings, saved, 2, [1; 16], now).unwrap();
-    talk.session = session;
+    saved_first(&mut talk);
     let last_seen = seen(&[("zh", 1), ("de", 0)]);
     let effects = talk.now(Event::Resumed { epoch: 2, last_seen });
-    let Effect::Resumed { next_index, forgotten, .. } = &effects[2] else { panic!("{effects:?}") };
-    // What became of de in the second sentence nobody knows: its speech is sent again.
-    assert_eq!(*next_index, 2);
-    assert_eq!(forgotten[..], [Span { route: None, first: 1, last: 1 }]);
+    let resumed = |effect: &Effect| matches!(effect, Effect::Resumed { next_index: 2, .. });
+    assert!(effects.iter().any(resumed), "{effects:?}");
+    // What became of de in the second sentence nobody knows.
+    assert_eq!(told(&effects), [(lane(1, 1), missing(MissingReason::JobFailed))]);
     assert_eq!(talk.session.open_utterances(), 0);
+}
+
+#[test]
+fn what_was_not_saved_is_missing_behind_what_is_open_in_the_same_target() {
+    let mut talk = talk(&["zh", "de"]);
+    saved_first(&mut talk);
+    let last_seen = seen(&[("zh", 1)]);
+    let effects = talk.now(Event::Resumed { epoch: 2, last_seen });
+    assert_eq!(told(&effects), [], "de of the first comes before it");
+    let behind = (lane(1, 1), missing(MissingReason::JobFailed));
+    assert_eq!(told(&talk.answer(lane(0, 1), 1, "A")), [(lane(0, 1), result("A")), behind]);
 }

@@ -120,6 +120,28 @@ async fn attempts_that_were_given_up_do_not_spend_the_token() {
     resumed(&b, 5);
 }
 
+/// The state was there before the claim, and is still when it cannot be read behind it.
+#[tokio::test(start_paused = true)]
+async fn a_state_that_cannot_be_read_for_a_moment_is_not_a_lost_one() {
+    let world = World::new();
+    let (a, _) = world.instance("a", Settings::stable()).await;
+    let (b, faults) = world.instance("b", Settings::stable()).await;
+    let client = try_open(&a, resumable()).await.unwrap();
+    let token = token_of(&a);
+    drop(client);
+    sleep(Duration::from_millis(100)).await;
+    faults.delay("claim", Duration::from_millis(50));
+    let (faulty, broken) = (b.clone(), with(token.clone()));
+    let opening = tokio::spawn(async move { try_open(&faulty, broken).await.err() });
+    sleep(Duration::from_millis(25)).await;
+    faults.down(&["load"]);
+    let refused = opening.await.unwrap().expect("it cannot be read");
+    assert_eq!(refused.code, Code::SchedulerDependencyDown);
+    faults.heal();
+    let _client = try_open(&b, with(token)).await.unwrap();
+    assert!(b.metrics().render().contains("lingua_sessions_opened_total{outcome=\"resumed\"} 1"));
+}
+
 /// The claim was carried out and its answer did not come: the session stays, and comes back.
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_answer_is_lost_is_nobody_elses() {

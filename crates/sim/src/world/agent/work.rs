@@ -68,8 +68,9 @@ impl Agent {
             let body = read_message(Bytes::from(json!({ "text": TEXT }).to_string()));
             self.say(wire, work.job, work.attempt, token.clone(), JobReport::Partial(body));
         }
+        let seldom_late = !troubled || self.world.plan.is_gentle();
         let spread = self.dice.spread_ms(self.plan.work_ms);
-        let takes = Duration::from_millis(if troubled { spread } else { spread.min(1_000) });
+        let takes = Duration::from_millis(if seldom_late { spread.min(1_500) } else { spread });
         // One that cannot be told to stop comes to an end by itself.
         let hangs = troubled && self.supports().cancel && self.dice.happens(self.plan.hangs);
         let fails = troubled && self.dice.happens(self.plan.fails);
