@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use lingua_core::eligibility::{Need, Route, Standing};
 use lingua_core::fleet::select::{SelectPolicy, Selector, Wish};
 use lingua_core::fleet::{Fleet, NodeEntry, ProfileVersion};
+use lingua_core::inventory::{Asks, Inventory, Model, Requirements};
 use lingua_core::lang::LangSet;
 use lingua_core::node::{Declaration, NodeProfile};
 use lingua_core::{Lang, NodeId, TenantId};
@@ -44,6 +45,11 @@ fn main() {
         row("first use of a pair", Of::Middle, &mut fleets, Bench::first_use);
         row("node leaves", Of::Least, &mut fleets, |bench| bench.each_node(false));
         row("node joins", Of::Least, &mut fleets, |bench| bench.each_node(true));
+        drop(fleets);
+        let mut fleets = SIZES.map(|size| Bench::with_models(size, kinds));
+        row("choose by a model's name", Of::Least, &mut fleets, |bench| {
+            bench.per_job(Bench::choose)
+        });
     }
 }
 
@@ -81,15 +87,25 @@ struct Bench {
 
 impl Bench {
     fn new(size: usize, kinds: usize) -> Self {
-        let nodes: Vec<(NodeId, NodeEntry)> = (0..size)
-            .map(|n| (NodeId::new(format!("node-{n:06}")).unwrap(), entry(n % kinds)))
-            .collect();
+        Bench::of(size, |n| entry(n % kinds, false), Asks::NONE)
+    }
+
+    /// One node in ten has the model that every job asks for.
+    fn with_models(size: usize, kinds: usize) -> Self {
+        let models = vec!["whisper@3".parse().unwrap()];
+        let asks = Asks::new(Requirements { models, ..Requirements::default() });
+        Bench::of(size, |n| entry(n % kinds, n % 10 == 0), asks)
+    }
+
+    fn of(size: usize, entry: impl Fn(usize) -> NodeEntry, asks: Asks) -> Self {
+        let nodes: Vec<(NodeId, NodeEntry)> =
+            (0..size).map(|n| (NodeId::new(format!("node-{n:06}")).unwrap(), entry(n))).collect();
         let mut fleet = Fleet::default();
         for (id, entry) in &nodes {
             // As from the wire: no two nodes share a name or a profile in memory.
             fleet.put(NodeId::new(id.as_str()).unwrap(), entry.clone());
         }
-        let (running, need) = (VecDeque::new(), need("en", "zh"));
+        let (running, need) = (VecDeque::new(), Need { asks, ..need("en", "zh") });
         let rng = StdRng::seed_from_u64(1);
         let mut bench = Bench { fleet, nodes, running, need, rng, asked: 0 };
         (0..1_000).for_each(|_| drop(bench.choose()));
@@ -173,19 +189,26 @@ fn need(src: &str, tgt: &str) -> Need {
         route: Route::Directed(Lang::new(src).unwrap(), Lang::new(tgt).unwrap()),
         speech: false,
         typed: false,
-        services: Vec::new(),
-        models: Vec::new(),
+        asks: Asks::NONE,
         tenant: TenantId::new("t").unwrap(),
         named: false,
     }
 }
 
-fn entry(kind: usize) -> NodeEntry {
+fn entry(kind: usize, has_model: bool) -> NodeEntry {
     let others = (0..OTHERS.len()).filter(|bit| kind >> bit & 1 == 1 || kind == 0);
     let tags = ["en", "zh"].into_iter().chain(others.map(|bit| OTHERS[bit]));
     let semantic = LangSet::new(tags.map(|tag| Lang::new(tag).unwrap())).unwrap();
     let max_slots = SLOTS as u32;
-    let declared = Declaration { semantic, max_slots, ..Declaration::default() };
+    let model = Model {
+        id: "whisper".parse().unwrap(),
+        version: Some("3.1".parse().unwrap()),
+        kind: None,
+        langs: LangSet::default(),
+        loaded: true,
+    };
+    let inventory = Inventory { models: has_model.then(|| vec![model]), ..Inventory::default() };
+    let declared = Declaration { semantic, max_slots, inventory, ..Declaration::default() };
     NodeEntry {
         profile: Arc::new(NodeProfile::from_declaration(declared).unwrap()),
         version: ProfileVersion::new(1),

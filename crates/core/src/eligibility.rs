@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::ids::{ModelId, TenantId};
+use crate::inventory::{Ask, Asks};
 use crate::lang::Lang;
 use crate::node::{Health, NodeProfile, ServiceKind};
 
@@ -68,10 +69,9 @@ pub struct Need {
     pub speech: bool,
     /// What is to be translated is a text: nothing has to be recognised.
     pub typed: bool,
-    /// Services beyond recognition, repair, translation and speech; must be listed and ready.
-    pub services: Vec<ServiceKind>,
-    /// Models the job names.
-    pub models: Vec<ModelId>,
+    /// What the job asks for by name: services beyond recognition, repair, translation and speech, models,
+    /// features and regions.
+    pub asks: Asks,
     /// Whose job it is.
     pub tenant: TenantId,
     /// The job names this very node, so a private one may take it.
@@ -86,15 +86,7 @@ impl Need {
 
     /// A direction and nothing beyond it.
     pub fn of(route: Route, speech: bool, tenant: TenantId) -> Self {
-        Need {
-            route,
-            speech,
-            typed: false,
-            services: Vec::new(),
-            models: Vec::new(),
-            tenant,
-            named: false,
-        }
+        Need { route, speech, typed: false, asks: Asks::NONE, tenant, named: false }
     }
 }
 
@@ -165,8 +157,12 @@ reasons! {
     Tts = "tts",
     /// A needed service is not there or not ready.
     Service = "service",
-    /// It reported a needed model missing.
+    /// A needed model is not there or not loaded, or it reported it missing.
     Model = "model",
+    /// A needed feature is not there.
+    Feature = "feature",
+    /// It is in none of the regions where the job may be.
+    Region = "region",
     /// The tenant is not on its allow-list.
     Tenant = "tenant",
     /// It takes only jobs that name it.
@@ -175,6 +171,18 @@ reasons! {
     Health = "health",
     /// Its heartbeat is overdue.
     Stale = "stale",
+}
+
+impl WhyNot {
+    /// Why a node that has not what is asked for may not take the job.
+    pub fn of(ask: Ask<'_>) -> Self {
+        match ask {
+            Ask::Service(_) => WhyNot::Service,
+            Ask::Model(_) => WhyNot::Model,
+            Ask::Feature(_) => WhyNot::Feature,
+            Ask::Regions(_) => WhyNot::Region,
+        }
+    }
 }
 
 /// A set of reasons; empty means eligible.
@@ -229,9 +237,9 @@ pub fn why_not(node: &NodeProfile, standing: &Standing, need: &Need) -> WhyNots 
         why.add_if(need.speech && !speaks, WhyNot::Tts);
     }
     why.add_if(need.typed && !node.takes_text(), WhyNot::Text);
-    let has = |kind: &ServiceKind| node.services.get(kind) == Some(&true);
-    why.add_if(!need.services.iter().all(has), WhyNot::Service);
-    why.add_if(need.models.iter().any(|m| standing.missing_models.contains(m)), WhyNot::Model);
+    for ask in need.asks.each() {
+        why.add_if(!node.has(ask, &standing.missing_models), WhyNot::of(ask));
+    }
     let allowed = node.tenants.as_ref().is_none_or(|list| list.contains(&need.tenant));
     why.add_if(!allowed, WhyNot::Tenant);
     why.add_if(node.private && !need.named, WhyNot::Private);
@@ -243,6 +251,7 @@ pub fn why_not(node: &NodeProfile, standing: &Standing, need: &Need) -> WhyNots 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inventory::{Required, Requirements};
     use crate::lang::LangSet;
     use crate::node::{Declaration, NmtPairs, TAKES_TEXT};
 
@@ -266,6 +275,14 @@ mod tests {
     fn need(src: &str, tgt: &str) -> Need {
         let route = Route::Directed(lang(src), lang(tgt));
         Need::of(route, true, TenantId::new("t").unwrap())
+    }
+
+    fn required(words: &[&str]) -> Vec<Required> {
+        words.iter().map(|word| word.parse().unwrap()).collect()
+    }
+
+    fn runs(words: &[&str]) -> Asks {
+        Asks::new(Requirements { services: required(words), ..Requirements::default() })
     }
 
     fn reasons(declared: Declaration, standing: Standing, need: &Need) -> Vec<WhyNot> {
@@ -347,7 +364,7 @@ mod tests {
         };
         assert_eq!(why(0), []);
         assert_eq!(why(1), [WhyNot::Asr, WhyNot::Semantic, WhyNot::Nmt, WhyNot::Tts]);
-        let tone = Need { services: vec![ServiceKind::new("nmt").unwrap()], ..need("en", "zh") };
+        let tone = Need { asks: runs(&["nmt"]), ..need("en", "zh") };
         let why: Vec<_> = why_not(&node, &Standing::READY, &tone).iter().collect();
         assert_eq!(why, [WhyNot::Service], "a service that the job names must be ready");
     }
@@ -366,11 +383,14 @@ mod tests {
             trusted: 0,
             missing_models: vec![ModelId::new("m.1").unwrap()],
         };
-        let need = Need {
-            services: vec![ServiceKind::new("tone").unwrap()],
-            models: vec![ModelId::new("m.1").unwrap()],
-            ..need("fr", "de")
-        };
+        let asks = Asks::new(Requirements {
+            services: required(&["tone"]),
+            models: required(&["m@1"]),
+            features: required(&["emotion"]),
+            regions: vec!["eu".parse().unwrap()],
+            ..Requirements::default()
+        });
+        let need = Need { asks, ..need("fr", "de") };
         // A text needs no recognition, so one of the two is never there.
         let speech: Vec<WhyNot> =
             WhyNot::ALL.iter().copied().filter(|why| *why != WhyNot::Text).collect();

@@ -28,6 +28,8 @@ mod index;
 mod membership;
 mod node;
 mod node_ids;
+mod offers;
+mod regions;
 mod rules;
 pub mod select;
 mod services_down;
@@ -35,9 +37,9 @@ mod signature;
 mod tags;
 mod ways;
 
-pub use explain::{Ability, Explanation, Shortage};
+pub use explain::{Ability, Counts, Explanation, Shortage};
 pub use index::{PoolBounds, PoolKey};
-pub use node::{Node, NodeEntry, ProfileVersion};
+pub use node::{Node, NodeEntry, ProfileVersion, per_second_of_speech};
 pub use rules::RankRule;
 pub use ways::{AnswerForm, Fallbacks, Way, legs, original};
 
@@ -47,11 +49,14 @@ use std::sync::Arc;
 use crate::chance::Chance;
 use crate::eligibility::{Form, Need, Route, Standing};
 use crate::ids::{NodeId, Region};
+use crate::inventory::Asks;
 use crate::lang::Lang;
 use capability_class::{CapabilityClasses, Subset};
 use index::{Pool, PoolIx, Pools};
 use node::{Load, Membership, NO_POSITION, NodeState};
 use node_ids::NodeIds;
+use offers::Offers;
+use regions::{RegionIx, Regions};
 use services_down::ServicesDown;
 use signature::Signature;
 use tags::LanguageTags;
@@ -72,13 +77,16 @@ pub struct Fleet {
     versions: Vec<ProfileVersion>,
     memberships: Vec<Membership>,
     states: Vec<Option<NodeState>>,
-    /// Apart from `loads` because only some ranking rules read it.
+    // Apart from `loads` because only some ranking rules read them.
     costs: Vec<u32>,
+    regions: Vec<RegionIx>,
+    region_names: Regions,
     /// Where this instance runs.
     region: Option<Region>,
     vacant: Vec<NodeIx>,
     last_serial: u64,
     tags: LanguageTags,
+    offers: Offers,
     classes: CapabilityClasses,
     pools: Pools,
     /// What was found missing, until a node changes. So the same answer costs no second scan.
@@ -100,8 +108,6 @@ impl Fleet {
     /// The same fleet as an instance in this region sees it.
     pub fn in_region(mut self, region: Option<Region>) -> Self {
         self.region = region;
-        let all: Vec<NodeIx> = self.ids.iter().collect();
-        all.into_iter().for_each(|ix| self.set_facts(ix));
         self
     }
 
@@ -191,7 +197,7 @@ impl Fleet {
         self.set_load(ix, used, max);
     }
 
-    /// Adds the latency of a job to the node's moving average. A failed job counts with the time it took, so
+    /// Adds the latency of a job, for each second of its speech, to the node's moving average. A failed job counts with the time it took, so
     /// that failing fast does not look like being fast.
     pub fn record_latency(&mut self, id: &NodeId, latency_ms: u32) {
         let Some(ix) = self.index_of(id) else { return };
@@ -214,7 +220,7 @@ impl Fleet {
 
     /// A random member of the pool, each with the same probability, full or not.
     pub fn pick(&mut self, route: Route, speech: bool, chance: u64) -> Option<Node<'_>> {
-        let (at, _) = self.pool_of(route, Form { speech, typed: false })?;
+        let (at, _) = self.pool_of(route, Form { speech, typed: false }, &Asks::NONE)?;
         let mut chance = Chance::new(chance);
         loop {
             if let Some(ix) = self.draw(at, Subset::All, &mut chance)?.members().first().copied() {
@@ -226,12 +232,21 @@ impl Fleet {
     /// The members of the pool for such jobs: every node that serves the pair and takes jobs, and sometimes
     /// more (see [`Fleet::key`]). Nodes that take only jobs that name them are in no pool.
     pub fn members(&mut self, route: Route, speech: bool) -> impl Iterator<Item = Node<'_>> {
-        self.members_for(route, Form { speech, typed: false })
+        self.members_of(route, Form { speech, typed: false }, &Asks::NONE)
     }
 
-    /// The same for jobs of this form.
-    pub fn members_for(&mut self, route: Route, form: Form) -> impl Iterator<Item = Node<'_>> {
-        let at = self.pool_of(route, form);
+    /// The same for jobs like this one.
+    pub fn members_for(&mut self, need: &Need) -> impl Iterator<Item = Node<'_>> {
+        self.members_of(need.route, need.form(), &need.asks)
+    }
+
+    fn members_of(
+        &mut self,
+        route: Route,
+        form: Form,
+        asks: &Asks,
+    ) -> impl Iterator<Item = Node<'_>> + use<'_> {
+        let at = self.pool_of(route, form, asks);
         let classes = at.into_iter().flat_map(|(at, _)| self.pools.get(at).classes(&self.classes));
         classes.flat_map(|class| self.classes.members(class)).map(|ix| self.node(*ix))
     }
@@ -251,8 +266,9 @@ impl Fleet {
     /// Tags that no node distinguishes share a pool: if no node lists `en-AU`, its pool is that of `en`. So the
     /// number of pools follows from what nodes list and not from what clients ask for, and a language that
     /// no node lists costs no scan.
-    pub fn key(&self, route: Route, speech: bool) -> Option<PoolKey> {
-        self.tags.key(route, Form { speech, typed: false }).map(|(key, _)| key)
+    pub fn key(&self, need: &Need) -> Option<PoolKey> {
+        let asks = self.offers.pool_asks(&need.asks)?;
+        self.tags.key(need.route, need.form(), asks).map(|(key, _)| key)
     }
 
     /// Counts the nodes that may take the job, and for each reason those that may not. O(nodes).
@@ -264,9 +280,10 @@ impl Fleet {
     /// caller. O(nodes) the first time, then O(1) until a node changes. O(1) for a language that no node lists.
     pub fn shortage(&mut self, need: &Need) -> Option<Shortage> {
         const KEPT: usize = 256;
-        if let Some(missing) = self.tags.unserved(need) {
-            let services_down = self.services_down.needed_for(&missing);
-            return Some(Shortage::Missing(missing, services_down));
+        let mut missing = self.tags.unserved(need);
+        missing.extend(self.offers.unserved(&need.asks));
+        if !missing.is_empty() {
+            return Some(Shortage::of_all(missing, &self.services_down));
         }
         if let Some(known) = self.shortages.get(need) {
             return known.clone();
@@ -303,6 +320,7 @@ impl Fleet {
             self.memberships.push(Membership { class, position: NO_POSITION });
             self.states.push(None);
             self.costs.push(0);
+            self.regions.push(RegionIx::NOWHERE);
             NodeIx::try_from(self.ids.capacity()).expect("fewer than 2^32 nodes")
         });
         self.ids.insert(ix, id);
@@ -333,6 +351,16 @@ impl Fleet {
 
     pub(crate) fn cost_micros(&self, ix: NodeIx) -> u32 {
         self.costs[ix as usize]
+    }
+
+    pub(in crate::fleet) fn region(&self, ix: NodeIx) -> RegionIx {
+        self.regions[ix as usize]
+    }
+
+    /// The region near which a job is to be done: its own, or that of this instance.
+    pub(in crate::fleet) fn near(&self, own: Option<&Region>) -> RegionIx {
+        own.or(self.region.as_ref())
+            .map_or(RegionIx::NOWHERE, |region| self.region_names.find(region))
     }
 
     pub(crate) fn id(&self, ix: NodeIx) -> &NodeId {
@@ -379,8 +407,13 @@ impl Fleet {
 
     /// The pool for such jobs, built if this is the first question for it, and whether every member is
     /// certain to serve the pair.
-    pub(crate) fn pool_of(&mut self, route: Route, form: Form) -> Option<(PoolIx, bool)> {
-        let (key, exact) = self.tags.key(route, form)?;
+    pub(crate) fn pool_of(
+        &mut self,
+        route: Route,
+        form: Form,
+        asks: &Asks,
+    ) -> Option<(PoolIx, bool)> {
+        let (key, exact) = self.tags.key(route, form, self.offers.pool_asks(asks)?)?;
         if let Some(at) = self.pools.find(&key) {
             return Some((at, exact));
         }

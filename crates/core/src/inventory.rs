@@ -1,5 +1,6 @@
 //! What a node has installed, by its own word: models, services, features and hardware.
 
+mod required;
 mod version;
 
 use std::fmt;
@@ -7,6 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use required::gap;
+pub use required::{Ask, Asks, Required, Requirements};
 pub use version::Version;
 
 use crate::lang::LangSet;
@@ -57,6 +60,11 @@ impl ItemName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The same in lower case.
+    pub fn lowercase(&self) -> Self {
+        ItemName(self.0.to_ascii_lowercase().into())
+    }
 }
 
 impl TryFrom<String> for ItemName {
@@ -92,7 +100,7 @@ impl fmt::Debug for ItemName {
 }
 
 /// A model that is installed on a node.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Model {
     /// Its name.
     pub id: ItemName,
@@ -110,7 +118,7 @@ pub struct Model {
 }
 
 /// A service that is installed on a node.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Service {
     /// Its name.
     pub id: ItemName,
@@ -135,7 +143,7 @@ impl Service {
 }
 
 /// Something that a node can do beyond the languages.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Feature {
     /// Its name, in lower case.
     pub name: ItemName,
@@ -197,6 +205,16 @@ impl Inventory {
             features: sorted("features", MAX_FEATURES_PER_NODE, features)?,
             hardware,
         })
+    }
+
+    /// All of it by which a job chooses.
+    pub(crate) fn offers(&self) -> (&[Model], &[Service], &[Feature]) {
+        let Inventory { models, services, features, .. } = self;
+        (
+            models.as_deref().unwrap_or_default(),
+            services.as_deref().unwrap_or_default(),
+            features.as_deref().unwrap_or_default(),
+        )
     }
 
     /// The services that run, by their names.

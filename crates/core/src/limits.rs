@@ -38,6 +38,12 @@ pub const MAX_GPUS_PER_NODE: usize = 32;
 /// Models that one job may name, each looked up once in the reserve step.
 pub const MAX_MODELS_PER_JOB: usize = 8;
 
+/// Features that one job may ask for.
+pub const MAX_FEATURES_PER_JOB: usize = 64;
+
+/// Regions that one job, or the jobs of one tenant, may be kept in.
+pub const MAX_REGIONS_PER_JOB: usize = 16;
+
 /// Tenants on the allow-list of one node.
 pub const MAX_TENANTS_PER_NODE: usize = 64;
 

@@ -44,7 +44,7 @@ pub use machine::{
     Policy,
 };
 pub use maintenance::Aside;
-pub use overload::{Overload, OverloadPolicy};
+pub use overload::{Overload, OverloadPolicy, Percents, Thresholds};
 pub use reconcile::{Counted, Reconciled, by_count};
 pub use record::TELL_AGAIN;
 pub use reputation::{NodeFailure, Reputation};

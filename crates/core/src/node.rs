@@ -1,5 +1,7 @@
 //! What a node says it can do, checked and completed once.
 
+mod has;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lingua_core::eligibility::{Route, Standing, WhyNot, why_not};
+use lingua_core::eligibility::{Need, Standing, WhyNot, why_not};
+use lingua_core::inventory::Asks;
 use lingua_core::link::Breaker;
 use lingua_core::node::{Health, NodeProfile, ServiceKind};
 use lingua_core::time::millis;
@@ -12,6 +13,7 @@ use lingua_core::{InstanceId, Lang, Moment, NodeId, TenantId};
 
 use crate::engine::Engine;
 use crate::job::Refusal;
+use crate::jobs::InVain;
 use crate::nodes::{Aside, BreakerView, NodeDetail, Order, Reputation, Supports};
 use crate::pairs::{PairView, directions, pair_views, plain_need, served};
 
@@ -50,7 +52,7 @@ pub struct NodeView {
     pub used_slots: u32,
     /// Attempts that it has.
     pub running: usize,
-    /// How long its recent jobs took.
+    /// How long its recent jobs took for each second of speech.
     pub latency_ms: Option<u32>,
     /// What it did and failed, on whichever instance; of a node of another instance only in the view of
     /// that node alone, as the store has it.
@@ -150,8 +152,14 @@ impl Engine {
 
     /// Why a node gets no jobs, for its next heartbeat's answer. Nothing while it works.
     pub fn why_idle(&self, id: &NodeId) -> Vec<String> {
-        let view = self.node_view(id).filter(|view| view.running == 0);
-        view.map(|view| view.why_idle).unwrap_or_default()
+        let Some(mut view) = self.node_view(id).filter(|view| view.running == 0) else {
+            return Vec::new();
+        };
+        let names = self.asked_in_vain(&view.profile);
+        if !names.is_empty() {
+            view.why_idle.push(format!("jobs that it could do ask for {}", names.join(", ")));
+        }
+        view.why_idle
     }
 
     /// All nodes of this instance, by name.
@@ -184,15 +192,28 @@ impl Engine {
         (page, total)
     }
 
-    /// What would make the node useful: directions that are asked for and that nobody, or too few,
-    /// serve, each with what the node lacks for it.
-    pub fn wanted_of(&self, profile: &NodeProfile) -> Vec<(Route, bool, Vec<WhyNot>)> {
-        let unmet = self.jobs.unmet();
-        let lacking = unmet.into_iter().map(|(route, speech)| {
-            let why = why_not(profile, &Standing::READY, &plain_need(route, speech));
-            (route, speech, why.iter().collect::<Vec<_>>())
+    /// What would make the node useful: what is asked for and nobody, or too few, can do, each with what the
+    /// node lacks for it.
+    pub fn wanted_of(&self, profile: &NodeProfile) -> Vec<Lacking> {
+        let directions = self.jobs.unmet().into_iter();
+        let directions =
+            directions.map(|(route, speech)| InVain { route, speech, asks: Asks::NONE });
+        let all = directions.chain(self.jobs.unmet_by_name());
+        all.filter_map(|what| Lacking::of(profile, what)).collect()
+    }
+
+    /// What jobs ask for by name that the node could do otherwise, and that nobody has.
+    fn asked_in_vain(&self, profile: &NodeProfile) -> Vec<String> {
+        let lacking = self.jobs.unmet_by_name().into_iter();
+        let lacking = lacking.filter_map(|what| Lacking::of(profile, what));
+        let by_name = lacking.filter(|lacking| {
+            let only = [WhyNot::Service, WhyNot::Model, WhyNot::Feature];
+            lacking.why.iter().all(|why| only.contains(why))
         });
-        lacking.filter(|(.., why)| !why.is_empty()).collect()
+        let mut names: Vec<String> = by_name.flat_map(|lacking| lacking.by_name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// The directed pairs that this tenant is served in now, each with whether it is spoken too.
@@ -203,6 +224,27 @@ impl Engine {
     /// The directed pairs that nodes serve, with nodes, slots and waiting jobs.
     pub fn pair_views(&self) -> Vec<PairView> {
         pair_views(self.fleet(), &self.jobs)
+    }
+}
+
+/// What a node lacks for something that is asked for in vain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lacking {
+    /// What is asked for.
+    pub what: InVain,
+    /// Why the node may not take such a job.
+    pub why: Vec<WhyNot>,
+    /// What it does not have of what is asked for by name: `model(whisper@3)`.
+    pub by_name: Vec<String>,
+}
+
+impl Lacking {
+    fn of(profile: &NodeProfile, what: InVain) -> Option<Self> {
+        let need = Need { asks: what.asks.clone(), ..plain_need(what.route, what.speech) };
+        let why: Vec<WhyNot> = why_not(profile, &Standing::READY, &need).iter().collect();
+        let without = need.asks.each().filter(|ask| !profile.has(*ask, &[]));
+        let by_name = without.map(|ask| ask.to_string()).collect();
+        (!why.is_empty()).then_some(Lacking { what, why, by_name })
     }
 }
 

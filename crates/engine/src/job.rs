@@ -16,7 +16,8 @@ use lingua_core::fleet::Fallbacks;
 use lingua_core::fleet::select::Heard;
 pub(crate) use lingua_core::job::outcome::is_code;
 pub use lingua_core::job::{Ended, JobEvent, NodeMessage, NodeResult, Refusal, Reject};
-use lingua_core::{JobId, NodeId, Profile, SessionId, SessionKey, TurnId};
+use lingua_core::{JobId, NodeId, Profile, Region, SessionId, SessionKey, TurnId};
+pub use lingua_protocol::asked::Asked;
 pub use lingua_protocol::node::{JobMessage, JobReport};
 pub use lingua_protocol::{JobInput, JobOptions, Json};
 use tokio::sync::mpsc;
@@ -46,6 +47,8 @@ pub struct JobSpec {
     pub profile: Profile,
     /// Try this node first.
     pub preferred: Option<NodeId>,
+    /// Where the person is, if they say so.
+    pub region: Option<Region>,
     /// Try no other.
     pub strict: bool,
     /// The turn that its speech is a part of, if it has several: later parts prefer the node of the

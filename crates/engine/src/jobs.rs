@@ -57,6 +57,7 @@ use actor::JobActor;
 use admission::Admission;
 use conversations::Conversations;
 use demand::Demand;
+pub use demand::InVain;
 use registry::Registry;
 
 /// Events that wait for one job. Partials leave room for what ends it.
@@ -322,6 +323,11 @@ impl Dispatcher {
     /// Directions for which no node was found lately, the most wanted first.
     pub fn unmet(&self) -> Vec<(Route, bool)> {
         self.demand.unmet()
+    }
+
+    /// What was asked for by name in vain lately, of directions that are served; the most wanted first.
+    pub fn unmet_by_name(&self) -> Vec<InVain> {
+        self.demand.unmet_by_name()
     }
 
     /// Whether any job waits for a slot.

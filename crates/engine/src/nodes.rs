@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use lingua_core::link::{Event, Policy};
+use lingua_core::link::{Event, Percents, Policy};
 use lingua_core::node::{Declaration, Health};
 use lingua_core::planted::{self, Flaw};
 use lingua_core::{JobId, ModelId, Moment, NodeId};
@@ -140,12 +140,8 @@ pub struct Heartbeat {
     pub running_jobs: Option<u32>,
     /// All services that run, by their ids.
     pub services: Option<Vec<String>>,
-    /// In per cent.
-    pub cpu_percent: Option<f64>,
-    /// In per cent.
-    pub gpu_percent: Option<f64>,
-    /// In per cent.
-    pub mem_percent: Option<f64>,
+    /// How much of its resources is in use.
+    pub percents: Percents,
 }
 
 impl Nodes {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lingua_core::eligibility::{Need, Route, Standing, WhyNot, why_not};
 use lingua_core::inventory::Model;
 use lingua_core::node::{Health, NmtPairs, NodeProfile};
-use lingua_core::{Lang, NodeId, TenantId};
+use lingua_core::{Lang, NodeId, Region, TenantId};
 
 use crate::fleet::FleetView;
 use crate::jobs::Dispatcher;
@@ -35,6 +35,21 @@ pub struct PairView {
     pub not_open: u64,
     /// Jobs in line.
     pub waiting: usize,
+    /// What of it is in each region; `None` are nodes that do not say where they are.
+    pub regions: BTreeMap<Option<Region>, Supply>,
+}
+
+/// Nodes and slots of a pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Supply {
+    /// Nodes that can serve it.
+    pub nodes: usize,
+    /// Those of them that take jobs now.
+    pub ready: usize,
+    /// Slots of the ready ones that are open to jobs.
+    pub slots: u64,
+    /// Free ones of those.
+    pub free: u64,
 }
 
 /// The directed pairs that nodes serve, with nodes, slots and the waiting jobs of this instance.
@@ -56,7 +71,13 @@ pub(crate) fn pair_views(fleet: &FleetView, jobs: &Dispatcher) -> Vec<PairView> 
                 free: 0,
                 not_open: 0,
                 waiting: 0,
+                regions: BTreeMap::new(),
             });
+            let here = pair.regions.entry(group.profile.region.clone()).or_default();
+            here.nodes += group.nodes;
+            here.ready += group.ready;
+            here.slots += group.slots;
+            here.free += group.free;
             pair.nodes += group.nodes;
             pair.ready += group.ready;
             pair.speaking += if group.profile.tts.serves(&tgt) { group.ready } else { 0 };

@@ -1,12 +1,13 @@
 //! Every figure of the engine that an operator may set, with its reason.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use lingua_core::budget::Timing;
 use lingua_core::fleet::select::SelectPolicy;
+use lingua_core::inventory::{Asks, Requirements};
 use lingua_core::job::Policy;
 pub use lingua_core::link::BreakerPolicy;
-use lingua_core::link::SlowStart;
+use lingua_core::link::{SlowStart, Thresholds};
 use lingua_core::{Lang, Profile, Region, TenantId};
 
 /// How one scheduler behaves. Correctness is not a setting.
@@ -16,6 +17,8 @@ pub struct Settings {
     pub profile: Profile,
     /// Those of tenants that have another one.
     pub tenant_profiles: HashMap<TenantId, Profile>,
+    /// Regions where the speech of a tenant may be.
+    pub tenant_residency: BTreeMap<TenantId, Vec<Region>>,
     /// The spans that have relations to each other.
     pub timing: Timing,
     /// How far choosing a node goes.
@@ -40,8 +43,8 @@ pub struct Settings {
     /// node without a record that it is new, unless that says what it runs. One longest lease; 0 says that
     /// no process was there before.
     pub restart_hold_ms: u64,
-    /// A node that reports more of its processor, GPU or memory in use is a last resort.
-    pub resource_threshold_percent: f64,
+    /// A node that reports more of a resource in use is a last resort.
+    pub overload: Thresholds,
     /// When a failing node is left alone, and for how long.
     pub breaker: BreakerPolicy,
     /// How long a node that lost its connection may take to come back to the jobs it accepted.
@@ -192,6 +195,7 @@ impl Settings {
         Settings {
             profile: Profile::Stable,
             tenant_profiles: HashMap::new(),
+            tenant_residency: BTreeMap::new(),
             timing: Timing::stable(),
             select: SelectPolicy::default(),
             region: None,
@@ -206,7 +210,7 @@ impl Settings {
             default_max_slots: 4,
             slow_start: SlowStart::Strangers,
             restart_hold_ms: Timing::stable().longest_lease_ms(),
-            resource_threshold_percent: 95.0,
+            overload: Thresholds::of_all(95.0),
             breaker: BreakerPolicy {
                 failures: 3,
                 first_pause_ms: 2_000,
@@ -283,6 +287,14 @@ impl Settings {
     pub fn profile_of(&self, asked: Option<Profile>, tenant: &TenantId) -> Profile {
         let of_tenant = || self.tenant_profiles.get(tenant).copied();
         asked.or_else(of_tenant).unwrap_or(self.profile)
+    }
+
+    /// What a job of this tenant asks for: what was said, and where the tenant's speech may be.
+    pub fn asks_of(&self, mut said: Requirements, tenant: &TenantId) -> Asks {
+        if let Some(regions) = self.tenant_residency.get(tenant) {
+            said.tenant_regions.clone_from(regions);
+        }
+        Asks::new(said)
     }
 
     /// The spans of jobs of this profile: as they are set in that of these settings, and as the preset has

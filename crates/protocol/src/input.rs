@@ -107,7 +107,7 @@ impl JobInput {
         input.options.src_lang = via.to_owned();
         input.options.dialect = None;
         input.options.enable_streaming_asr = Switch(Some(false));
-        (input.audio, input.typed) = (text, true);
+        (input.audio, input.typed, input.speech_ms) = (text, true, 0);
         (input.context_text, input.padding_ms) = (None, None);
         (input.manual_cut, input.timeout_cut, input.max_duration_cut) = (true, false, false);
         input.one_way()

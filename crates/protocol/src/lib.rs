@@ -1,7 +1,7 @@
 //! Every message that goes over a wire, once: read, written and described by one type.
 //!
-//! - [`options`]: what a caller wants of a job, from the edge to the node. [`input`]: the speech that it is
-//!   wanted for.
+//! - [`options`]: what a caller wants of a job, from the edge to the node. [`asked`]: what it asks of the node by
+//!   name. [`input`]: the speech that it is wanted for.
 //! - [`node`]: the messages of the node socket, which nodes over HTTP use too.
 //! - [`client`]: the messages of the session socket.
 //! - [`peer`]: what instances say to each other.
@@ -18,6 +18,7 @@ pub mod raw;
 pub mod fields;
 pub mod described;
 pub mod options;
+pub mod asked;
 pub mod input;
 pub mod node;
 pub mod client;

@@ -78,11 +78,13 @@ job_options! {
         /// Passed on to the node.
         #[schema(max_length = 128)]
         dialect: Option<String>,
-        /// Passed on to the node, at most 64 KiB.
-        #[schema(value_type = Option<Object>)]
+        /// An object is passed on to the node, at most 64 KiB. A list of up to 64 names, each `name` or `name@version`,
+        /// asks for a node that has all of them, which is told so as an object.
+        #[schema(value_type = Option<serde_json::Value>)]
         features: Option<JsonObject>,
         /// Which steps the node takes: `use_asr`, `use_nmt`, `use_tts`, `use_semantic`, `use_tone`. Passed on, at
-        /// most 64 KiB. Absent: all that the job needs.
+        /// most 64 KiB. Absent: all that the job needs. `use_tone`, `use_phonetic` and `use_punctuation` ask for a node
+        /// that runs that service.
         #[schema(value_type = Option<Object>)]
         pipeline: Option<JsonObject>,
         /// Passed on to the node.

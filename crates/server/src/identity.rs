@@ -104,9 +104,17 @@ impl Caller {
         }
     }
 
-    /// What a node may be at most: its token says for how many jobs and for whom.
-    pub(crate) fn narrowed(&self, mut declared: Declaration) -> Declaration {
+    /// What a node may be at most: its token says for how many jobs, for whom and where. One that says that it
+    /// is in another region is refused.
+    pub(crate) fn narrowed(&self, mut declared: Declaration) -> Result<Declaration, Refusal> {
         if let Caller::Known(credential) = self {
+            if let Some(bound) = &credential.region {
+                let said = declared.region.get_or_insert_with(|| bound.clone());
+                if said != bound {
+                    let detail = format!("region: the token is for {bound}, not for {said}");
+                    return Err(Refusal::new(Code::Forbidden, detail));
+                }
+            }
             let most = credential.max_slots.unwrap_or(u32::MAX);
             declared.max_slots = declared.max_slots.min(most);
             declared.tenants = match (declared.tenants, credential.tenants.clone()) {
@@ -114,7 +122,7 @@ impl Caller {
                 (own, allowed) => own.or(allowed),
             };
         }
-        declared
+        Ok(declared)
     }
 
     /// Refuses one who speaks for a node that is not theirs.

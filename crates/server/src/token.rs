@@ -75,6 +75,7 @@ fn mint(options: &TokenMint) -> Result<(), Failure> {
         tenant: options.tenant.clone(),
         tenants,
         max_slots: options.max_slots,
+        region: options.region.clone(),
         issuer: options.issuer.clone(),
         audience: options.audience.clone(),
         not_before_s: now_s(),

@@ -264,9 +264,12 @@ const PRESENT: &str = "nodes and pools refer only to existing classes";
 struct Capabilities<'a>(&'a NodeProfile);
 
 impl Capabilities<'_> {
-    fn readiness(&self) -> [bool; 4] {
-        [ServiceKind::ASR, ServiceKind::SEMANTIC, ServiceKind::NMT, ServiceKind::TTS]
-            .map(|kind| self.0.service_ready(kind))
+    fn readiness(&self) -> [bool; 5] {
+        let ready = |kind| self.0.service_ready(kind);
+        let [asr, semantic, nmt, tts] =
+            [ServiceKind::ASR, ServiceKind::SEMANTIC, ServiceKind::NMT, ServiceKind::TTS]
+                .map(ready);
+        [asr, semantic, nmt, tts, self.0.takes_text()]
     }
 }
 
@@ -278,12 +281,16 @@ impl PartialEq for Capabilities<'_> {
             && a.tts == b.tts
             && a.nmt == b.nmt
             && self.readiness() == other.readiness()
+            && a.services == b.services
+            && a.region == b.region
+            && a.inventory.offers() == b.inventory.offers()
     }
 }
 
 impl Hash for Capabilities<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let NodeProfile { asr, semantic, nmt, tts, .. } = self.0;
+        let NodeProfile { asr, semantic, nmt, tts, services, region, inventory, .. } = self.0;
         (asr, semantic, nmt, tts, self.readiness()).hash(state);
+        (services, region, inventory.offers()).hash(state);
     }
 }

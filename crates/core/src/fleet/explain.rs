@@ -3,10 +3,10 @@
 use std::fmt;
 
 use super::Node;
-use super::services_down::ServicesDown;
+use super::services_down::{ServicesDown, is_for_everybody};
 use super::signature::Signature;
 use crate::eligibility::{Need, Route, WhyNot};
-use crate::ids::ModelId;
+use crate::inventory::Asks;
 use crate::lang::Lang;
 use crate::node::{Health, ServiceKind};
 use crate::outcome::Code;
@@ -72,22 +72,20 @@ pub enum Ability {
     Nmt(Lang, Lang),
     /// Speak a language.
     Tts(Lang),
-    /// A further service.
-    Service(ServiceKind),
-    /// A model.
-    Model(ModelId),
+    /// One thing that is asked for by name.
+    Asked(Asks),
 }
 
 impl Ability {
-    /// The service that it takes; empty for what takes none.
-    pub(super) fn service(&self) -> &str {
+    /// Whether it takes a service of this type.
+    pub(super) fn takes_service(&self, kind: &str) -> bool {
         match self {
-            Ability::Asr(_) => ServiceKind::ASR,
-            Ability::Semantic(_) => ServiceKind::SEMANTIC,
-            Ability::Nmt(..) => ServiceKind::NMT,
-            Ability::Tts(_) => ServiceKind::TTS,
-            Ability::Service(kind) => kind.as_str(),
-            Ability::Text | Ability::Model(_) => "",
+            Ability::Asr(_) => kind == ServiceKind::ASR,
+            Ability::Semantic(_) => kind == ServiceKind::SEMANTIC,
+            Ability::Nmt(..) => kind == ServiceKind::NMT,
+            Ability::Tts(_) => kind == ServiceKind::TTS,
+            Ability::Asked(asks) => asks.services.iter().any(|asked| asked.name.as_str() == kind),
+            Ability::Text => false,
         }
     }
 }
@@ -100,8 +98,7 @@ impl fmt::Display for Ability {
             Ability::Semantic(lang) => write!(f, "semantic({lang})"),
             Ability::Nmt(src, tgt) => write!(f, "nmt({src}->{tgt})"),
             Ability::Tts(lang) => write!(f, "tts({lang})"),
-            Ability::Service(kind) => write!(f, "service({kind})"),
-            Ability::Model(model) => write!(f, "model({model})"),
+            Ability::Asked(asks) => asks.each().try_for_each(|ask| write!(f, "{ask}")),
         }
     }
 }
@@ -111,11 +108,10 @@ impl fmt::Display for Ability {
 /// caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Shortage {
-    /// No node at all has any of these. So many nodes list these services for it as not ready.
-    Missing(Vec<Ability>, Vec<(ServiceKind, u32)>),
-    /// Some node has each of these, and none has them all. So many nodes list these services for it as
-    /// not ready.
-    NotTogether(Vec<Ability>, Vec<(ServiceKind, u32)>),
+    /// No node at all has any of these.
+    Missing(Vec<Ability>, Counts),
+    /// Some node has each of these, and none has them all.
+    NotTogether(Vec<Ability>, Counts),
     /// Nodes with all of these are there, and for these reasons none takes jobs now.
     Unavailable {
         /// What they have.
@@ -127,7 +123,32 @@ pub enum Shortage {
     },
 }
 
+/// How many nodes are in the way of what.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// So many list these services as not ready.
+    pub services_down: Vec<(ServiceKind, u32)>,
+    /// So many do not have these things that are asked for by name. Nodes that are not for everybody are not
+    /// counted.
+    pub without: Vec<(Ability, u32)>,
+}
+
+impl Counts {
+    fn of(abilities: &[Ability], without: Vec<(Ability, u32)>, services: &ServicesDown) -> Self {
+        let without = without.into_iter().filter(|(_, nodes)| *nodes > 0).collect();
+        Counts { services_down: services.needed_for(abilities), without }
+    }
+}
+
 impl Shortage {
+    /// That no node has any of these, without a look at the nodes.
+    pub(super) fn of_all(missing: Vec<Ability>, services: &ServicesDown) -> Self {
+        let asked = missing.iter().filter(|ability| matches!(ability, Ability::Asked(_)));
+        let without = asked.map(|ability| (ability.clone(), services.nodes())).collect();
+        let counts = Counts::of(&missing, without, services);
+        Shortage::Missing(missing, counts)
+    }
+
     /// What the caller is told: whether trying again soon is of use.
     pub fn code(&self) -> Code {
         match self {
@@ -140,16 +161,11 @@ impl Shortage {
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Shortage::Missing(list, services_down) => {
-                write!(f, "No node supports {}{}.", Joined(list, " + "), ListedDown(services_down))
+            Shortage::Missing(list, counts) => {
+                write!(f, "No node supports {}{counts}.", Joined(list, " + "))
             }
-            Shortage::NotTogether(list, services_down) => {
-                write!(
-                    f,
-                    "No single node supports {}{}.",
-                    Joined(list, " + "),
-                    ListedDown(services_down)
-                )
+            Shortage::NotTogether(list, counts) => {
+                write!(f, "No single node supports {}{counts}.", Joined(list, " + "))
             }
             Shortage::Unavailable { abilities, why, .. } => {
                 let why: Vec<&str> = why.iter().map(|reason| unavailable(*reason)).collect();
@@ -168,17 +184,25 @@ fn unavailable(reason: WhyNot) -> &'static str {
     }
 }
 
-struct ListedDown<'a>(&'a [(ServiceKind, u32)]);
-
-impl fmt::Display for ListedDown<'_> {
+impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (kind, nodes)) in self.0.iter().enumerate() {
-            let before = if i > 0 { ", " } else { " (listed as not ready: " };
-            let plural = if *nodes == 1 { "" } else { "s" };
-            write!(f, "{before}{kind} on {nodes} node{plural}")?;
-        }
-        f.write_str(if self.0.is_empty() { "" } else { ")" })
+        list_counts(f, "not on", &self.without)?;
+        list_counts(f, "listed as not ready", &self.services_down)
     }
+}
+
+/// ` (not on: model(x) on 3 nodes)`; nothing if nothing is counted.
+fn list_counts<T: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    what: &str,
+    counts: &[(T, u32)],
+) -> fmt::Result {
+    for (i, (thing, nodes)) in counts.iter().enumerate() {
+        let before = if i > 0 { ", ".to_owned() } else { format!(" ({what}: ") };
+        let plural = if *nodes == 1 { "" } else { "s" };
+        write!(f, "{before}{thing} on {nodes} node{plural}")?;
+    }
+    f.write_str(if counts.is_empty() { "" } else { ")" })
 }
 
 struct Joined<'a, T>(&'a [T], &'static str);
@@ -228,9 +252,11 @@ impl Shortage {
         services_down: &ServicesDown,
     ) -> Option<Shortage> {
         let mut probes = probes(need, wanted);
+        let mut asked: Vec<Asked> = need.asks.each().map(|ask| Asked::new(ask.alone())).collect();
         let (mut able, mut passes, mut blocked) = (false, false, Vec::new());
         for (node, have) in nodes {
-            if !probes.iter().all(|probe| probe.may_pass(have))
+            if asked.is_empty()
+                && !probes.iter().all(|probe| probe.may_pass(have))
                 && !probes.iter().any(|probe| probe.may_find(have))
             {
                 continue;
@@ -254,26 +280,34 @@ impl Shortage {
                     *found |= !why.contains(*reason);
                 }
             }
+            asked.iter_mut().for_each(|asked| asked.look_at(node));
         }
-        let all = || probes.iter().flat_map(|probe| &probe.abilities);
-        let names = || all().map(|(_, ability, _)| ability.clone()).collect();
+        let probed = probes.iter().flat_map(|probe| &probe.abilities);
+        let probed = probed.map(|(_, ability, found)| (ability, *found));
+        let by_name = asked.iter().map(|asked| (&asked.ability, asked.found));
+        let all: Vec<(&Ability, bool)> = probed.chain(by_name).collect();
+        let names = || all.iter().map(|(ability, _)| (*ability).clone()).collect();
         if able {
             blocked.sort_unstable();
             blocked.dedup();
             return Some(Shortage::Unavailable { abilities: names(), why: blocked, passes });
         }
+        let without = |only_missing: bool| {
+            let counted = asked.iter().filter(|asked| !(only_missing && asked.found));
+            counted.map(|asked| (asked.ability.clone(), asked.without)).collect()
+        };
         let missing: Vec<Ability> =
-            all().filter(|(.., found)| !found).map(|(_, ability, _)| ability.clone()).collect();
+            all.iter().filter(|(_, found)| !found).map(|(ability, _)| (*ability).clone()).collect();
         if missing.is_empty() {
             let names: Vec<Ability> = names();
-            let services_down = services_down.needed_for(&names);
-            return Some(Shortage::NotTogether(names, services_down));
+            let counts = Counts::of(&names, without(false), services_down);
+            return Some(Shortage::NotTogether(names, counts));
         }
         // Recognition follows repair unless a node says otherwise: one word says both.
         let implied = |ability: &Ability| matches!(ability, Ability::Asr(lang) if missing.contains(&Ability::Semantic(*lang)));
-        let services_down = services_down.needed_for(&missing);
+        let counts = Counts::of(&missing, without(true), services_down);
         let told = missing.iter().filter(|a| !implied(a)).cloned().collect();
-        Some(Shortage::Missing(told, services_down))
+        Some(Shortage::Missing(told, counts))
     }
 }
 
@@ -284,7 +318,7 @@ fn is_passing(health: Health) -> bool {
 }
 
 fn probes(need: &Need, wanted: &[Signature]) -> Vec<Probe> {
-    let blank = |route: Route| Need { route, services: vec![], models: vec![], ..need.clone() };
+    let blank = |route: Route| Need { route, asks: Asks::NONE, ..need.clone() };
     let mut probes = Vec::new();
     for ((src, tgt), wanted) in need.route.directions().zip(wanted) {
         let mut abilities = vec![(WhyNot::Semantic, Ability::Semantic(src), false)];
@@ -300,21 +334,32 @@ fn probes(need: &Need, wanted: &[Signature]) -> Vec<Probe> {
         let need = blank(Route::Directed(src, tgt));
         probes.push(Probe { need, abilities, wanted: *wanted });
     }
-    // Of these a signature says nothing.
-    let wanted = Signature::default();
     if need.typed {
+        // Of this a signature says nothing.
+        let wanted = Signature::default();
         let abilities = vec![(WhyNot::Text, Ability::Text, false)];
         probes.push(Probe { need: blank(need.route), abilities, wanted });
     }
-    for kind in &need.services {
-        let abilities = vec![(WhyNot::Service, Ability::Service(kind.clone()), false)];
-        let need = Need { services: vec![kind.clone()], ..blank(need.route) };
-        probes.push(Probe { need, abilities, wanted });
-    }
-    for model in &need.models {
-        let abilities = vec![(WhyNot::Model, Ability::Model(model.clone()), false)];
-        let need = Need { models: vec![model.clone()], ..blank(need.route) };
-        probes.push(Probe { need, abilities, wanted });
-    }
     probes
+}
+
+/// One thing that a job asks for by name, and how many nodes do not have it.
+struct Asked {
+    asks: Asks,
+    ability: Ability,
+    found: bool,
+    without: u32,
+}
+
+impl Asked {
+    fn new(asks: Asks) -> Self {
+        Asked { ability: Ability::Asked(asks.clone()), asks, found: false, without: 0 }
+    }
+
+    fn look_at(&mut self, node: Node<'_>) {
+        let missing = &node.standing().missing_models;
+        let has = self.asks.each().all(|ask| node.profile().has(ask, missing));
+        self.found |= has;
+        self.without += u32::from(!has && is_for_everybody(node.profile()));
+    }
 }

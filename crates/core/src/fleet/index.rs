@@ -6,11 +6,12 @@ use super::capability_class::{CapabilityClasses, ClassIx, Subset, Unlisted};
 use super::signature::{Signature, SignatureFilter};
 use crate::eligibility::{Form, Need, Route, Standing, WhyNot, why_not};
 use crate::ids::TenantId;
+use crate::inventory::Asks;
 use crate::limits::MAX_POOLS;
 use crate::node::NodeProfile;
 
 /// What all jobs that choose from one pool have in common.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct PoolKey {
     /// The direction, in the most specific tags that a node lists.
     pub route: Route,
@@ -18,6 +19,8 @@ pub struct PoolKey {
     pub speech: bool,
     /// What is to be translated is a text.
     pub typed: bool,
+    /// What is asked for by name, in versions that nodes list.
+    pub asks: Asks,
 }
 
 impl PoolKey {
@@ -34,16 +37,24 @@ pub struct PoolBounds {
     /// Pools without nodes, for pairs that nobody serves. They replace only each other, so that such
     /// questions evict no pool that is in use.
     pub empty_pools: usize,
+    /// Pools of jobs that ask for something by name. They replace only each other: callers can ask for more
+    /// combinations than there are pairs.
+    pub asking_pools: usize,
     /// Entries of all pools together, of eight bytes each: two for each capability class in a pool, and
     /// two more each time the class doubles.
     pub entries: usize,
 }
 
 impl Default for PoolBounds {
-    /// [`MAX_POOLS`], a sixteenth of them empty, and 16 million entries: 128 MB, or eighty pairs
+    /// [`MAX_POOLS`], a sixteenth of them empty, a quarter asking for something by name, and 16 million entries: 128 MB, or eighty pairs
     /// served by 100,000 nodes of which no two have the same capabilities.
     fn default() -> Self {
-        PoolBounds { pools: MAX_POOLS, empty_pools: MAX_POOLS / 16, entries: 16_000_000 }
+        PoolBounds {
+            pools: MAX_POOLS,
+            empty_pools: MAX_POOLS / 16,
+            asking_pools: MAX_POOLS / 4,
+            entries: 16_000_000,
+        }
     }
 }
 
@@ -77,12 +88,11 @@ impl Pool {
             route: key.route,
             speech: key.speech,
             typed: key.typed,
-            services: Vec::new(),
-            models: Vec::new(),
+            asks: key.asks.clone(),
             tenant: TenantId::new("-").expect("a dash is an id"),
             named: true,
         };
-        let filter = SignatureFilter::new(&key.route, key.form(), classes.bits());
+        let filter = SignatureFilter::new(&key.route, key.form(), &key.asks, classes.bits());
         let lists = [BlockList::default(), BlockList::default()];
         let mut pool = Pool { key, probe, filter, serial: 0, lists, dead: 0, last_used: 0 };
         let mut checks = CHECKED_AT_ONCE;
@@ -263,10 +273,10 @@ impl Pools {
     /// Adds a pool, and evicts others if there are too many.
     pub fn add(&mut self, mut pool: Pool) -> PoolIx {
         if pool.is_empty() {
-            let mut empty = self.by_age();
-            empty.retain(|at| self.get(*at).is_empty());
-            let over = (empty.len() + 1).saturating_sub(self.bounds.empty_pools);
-            empty.into_iter().take(over).for_each(|at| self.remove(at));
+            self.make_room(self.bounds.empty_pools, Pool::is_empty);
+        }
+        if !pool.key.asks.is_none() {
+            self.make_room(self.bounds.asking_pools, |pool| !pool.key.asks.is_none());
         }
         while self.by_key.len() >= self.bounds.pools.max(1) {
             let oldest = self.by_key.values().min_by_key(|at| self.get(**at).last_used);
@@ -280,10 +290,18 @@ impl Pools {
         self.uses += 1;
         (pool.serial, pool.last_used) = (self.uses, self.uses);
         self.entries += pool.len();
-        self.by_key.insert(pool.key, at);
+        self.by_key.insert(pool.key.clone(), at);
         self.slots[at as usize] = Some(pool);
         self.keep_bounds();
         at
+    }
+
+    /// Evicts the least recently used of these pools until one more is within the bound.
+    fn make_room(&mut self, bound: usize, is_one: impl Fn(&Pool) -> bool) {
+        let mut such = self.by_age();
+        such.retain(|at| is_one(self.get(*at)));
+        let over = (such.len() + 1).saturating_sub(bound);
+        such.into_iter().take(over).for_each(|at| self.remove(at));
     }
 
     /// Evicts the least recently used pools with entries until all together are within bounds. The most

@@ -14,6 +14,7 @@ impl Fleet {
         let (class, first) = self.classes.join(profile);
         if first {
             self.tags.add(profile);
+            self.offers.add(profile);
             for subset in [Subset::Free, Subset::All] {
                 self.pools.list_block(class, &self.classes, subset, 0);
             }
@@ -31,6 +32,7 @@ impl Fleet {
             let signature = *self.classes.signature(class);
             let profile = self.classes.remove(class);
             self.tags.remove(&profile);
+            self.offers.remove(&profile);
             self.pools.class_removed(&signature, blocks, &self.classes);
             self.layout_version += 1;
         }
@@ -67,8 +69,7 @@ impl Fleet {
         load.set_latency(state.latency_ms);
         load.set_open(state.profile.tenants.is_none());
         load.set_last_resort(state.is_last_resort(load.used()));
-        let region = state.profile.region.as_ref();
-        load.set_same_region(region.is_some() && region == self.region.as_ref());
+        self.regions[ix as usize] = self.region_names.number(state.profile.region.as_ref());
         self.costs[ix as usize] = state.profile.cost_micros;
     }
 

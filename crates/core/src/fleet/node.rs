@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::capability_class::ClassIx;
 use super::{Fleet, NodeIx};
@@ -91,7 +92,7 @@ impl<'a> Node<'a> {
         self.fleet.load(self.ix).is_last_resort()
     }
 
-    /// The moving average of its latency; `None` before the first job.
+    /// The moving average of its latency for each second of speech; `None` before the first job.
     pub fn latency_ms(&self) -> Option<u32> {
         self.state().latency_ms
     }
@@ -124,6 +125,13 @@ impl fmt::Debug for Node<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Node({} {}/{})", self.id(), self.used(), self.max())
     }
+}
+
+/// What a job took for each second of its speech, so that long sentences do not make a node look slow. Less than
+/// a second, and speech of unknown length, counts as a second.
+pub fn per_second_of_speech(took: Duration, speech_ms: u64) -> Duration {
+    let speech = Duration::from_millis(speech_ms.max(1_000));
+    Duration::from_secs_f64(took.as_secs_f64() / speech.as_secs_f64())
 }
 
 /// The class of a node and its position in it.
@@ -160,7 +168,7 @@ impl NodeState {
 
 /// What choosing reads of every node it looks at, in four bytes, so that those of very many nodes stay
 /// close to the processor: slots taken and slots there are, whether others are asked first, how long
-/// jobs take, whether the node is in the same region, and whether anybody's job is taken.
+/// jobs take, and whether anybody's job is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Load(u32);
 
@@ -191,10 +199,6 @@ impl Load {
         self.0 = self.0 & !(1 << 7) | u32::from(last) << 7;
     }
 
-    pub(super) fn set_same_region(&mut self, same: bool) {
-        self.0 = self.0 & !(1 << 8) | u32::from(same) << 8;
-    }
-
     pub fn used(self) -> u32 {
         self.0 >> 20
     }
@@ -215,11 +219,6 @@ impl Load {
     /// Asked only when no other node has a free slot.
     pub fn is_last_resort(self) -> bool {
         self.0 & 1 << 7 != 0
-    }
-
-    /// Whether the node is in the region of this instance.
-    pub fn is_same_region(self) -> bool {
-        self.0 & 1 << 8 != 0
     }
 
     /// Slots taken per slot, from 0 to 2^20. The shares of any two numbers of slots below 1024 differ by

@@ -8,6 +8,7 @@ mod load;
 mod region;
 
 use super::{Fleet, NodeIx};
+use crate::ids::Region;
 
 /// Which nodes of a sample are tried first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -15,7 +16,7 @@ pub enum RankRule {
     /// The least loaded, then the quickest.
     #[default]
     Load,
-    /// Among equally loaded nodes those in the region of this instance, then the quickest.
+    /// Among equally loaded nodes those in the region of the session, or else of this instance, then the quickest.
     Region,
     /// The cheapest, then the least loaded, then the quickest.
     Cheapest,
@@ -37,11 +38,13 @@ impl RankRule {
 pub(super) struct Facts<'a> {
     fleet: &'a Fleet,
     node: NodeIx,
+    /// Where the person is, by their own word.
+    region: Option<&'a Region>,
 }
 
 impl<'a> Facts<'a> {
-    pub fn of(fleet: &'a Fleet, node: NodeIx) -> Self {
-        Facts { fleet, node }
+    pub fn of(fleet: &'a Fleet, node: NodeIx, region: Option<&'a Region>) -> Self {
+        Facts { fleet, node, region }
     }
 
     /// Slots taken per slot: 0 for an idle node, 2^20 for a full one.
@@ -54,9 +57,9 @@ impl<'a> Facts<'a> {
         self.fleet.load(self.node).latency_class()
     }
 
-    /// Whether the node is in the region of this instance, where its jobs come from.
+    /// Whether the node is in the region where the job comes from.
     pub fn same_region(&self) -> bool {
-        self.fleet.load(self.node).is_same_region()
+        self.fleet.region(self.node).is_near(self.fleet.near(self.region))
     }
 
     /// What a job on the node costs, in millionths; below 2^30.

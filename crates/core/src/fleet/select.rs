@@ -205,8 +205,10 @@ impl Selector {
     }
 
     fn pool(&mut self, fleet: &mut Fleet) -> Option<PoolIx> {
-        let (at, exact) = fleet.pool_of(self.need.route, self.need.form())?;
-        self.plain = exact && self.need.services.is_empty() && self.need.models.is_empty();
+        let asks = &self.need.asks;
+        let (at, exact) = fleet.pool_of(self.need.route, self.need.form(), asks)?;
+        // Each node may have reported one of these missing.
+        self.plain = exact && asks.services.is_empty() && asks.models.is_empty();
         Some(at)
     }
 

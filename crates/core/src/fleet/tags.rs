@@ -2,6 +2,7 @@
 
 use super::{Ability, PoolKey, SafeMap};
 use crate::eligibility::{Form, Need, Route};
+use crate::inventory::Asks;
 use crate::lang::Lang;
 use crate::node::{NmtPairs, NodeProfile};
 
@@ -58,7 +59,7 @@ impl LanguageTags {
     /// See [`super::Fleet::key`]. Also says whether every member of that pool has all that the pair
     /// asks for. It is not so for two tags that fall into one: they make a pair that needs no
     /// translation, whose pool holds all that serve the two and maybe more.
-    pub fn key(&self, route: Route, form: Form) -> Option<(PoolKey, bool)> {
+    pub fn key(&self, route: Route, form: Form, asks: Asks) -> Option<(PoolKey, bool)> {
         let Form { speech, typed } = form;
         let (route, exact) = match route {
             Route::Either(a, b) if a != b => {
@@ -79,12 +80,12 @@ impl LanguageTags {
                 }
             }
         };
-        Some((PoolKey { route, speech, typed }, exact))
+        Some((PoolKey { route, speech, typed, asks }, exact))
     }
 
-    /// What no node can do for a job because none lists one of its languages. Looks at no node. `None` if every
+    /// What no node can do for a job because none lists one of its languages. Looks at no node. Empty if every
     /// language is listed, or is a written target that a node may serve that translates into anything.
-    pub fn unserved(&self, need: &Need) -> Option<Vec<Ability>> {
+    pub fn unserved(&self, need: &Need) -> Vec<Ability> {
         let mut missing = Vec::new();
         for (src, tgt) in need.route.directions() {
             let (from, into) =
@@ -99,7 +100,7 @@ impl LanguageTags {
                 missing.push(Ability::Tts(tgt));
             }
         }
-        (!missing.is_empty()).then_some(missing)
+        missing
     }
 }
 

@@ -1,10 +1,13 @@
+mod by_name;
 mod shortage;
 
 use super::membership::tests::assert_sound;
 use super::*;
+use crate::eligibility::WhyNot;
 use crate::ids::{ModelId, TenantId};
+use crate::inventory::Requirements;
 use crate::lang::{Lang, LangSet};
-use crate::node::{Declaration, Health, NmtPairs, NodeProfile, ServiceKind};
+use crate::node::{Declaration, Health, NmtPairs, NodeProfile, ServiceKind, TAKES_TEXT};
 
 pub(crate) fn lang(tag: &str) -> Lang {
     Lang::new(tag).unwrap()
@@ -30,11 +33,27 @@ pub(crate) fn need(src: &str, tgt: &str) -> Need {
         route: pair(src, tgt),
         speech: false,
         typed: false,
-        services: Vec::new(),
-        models: Vec::new(),
+        asks: Asks::NONE,
         tenant: TenantId::new("t").unwrap(),
         named: false,
     }
+}
+
+/// Services, models, features and regions by name.
+pub(crate) fn asks(
+    services: &[&str],
+    models: &[&str],
+    features: &[&str],
+    regions: &[&str],
+) -> Asks {
+    let required = |words: &[&str]| words.iter().map(|word| word.parse().unwrap()).collect();
+    Asks::new(Requirements {
+        services: required(services),
+        models: required(models),
+        features: required(features),
+        regions: regions.iter().map(|name| name.parse().unwrap()).collect(),
+        ..Requirements::default()
+    })
 }
 
 /// Repairs, recognises and translates among these languages, in writing.
@@ -123,7 +142,8 @@ fn a_pair_and_its_reverse_are_two_pools() {
     assert_eq!(members(&mut fleet, "en", "zh"), ["both"]);
     let either = |a, b| Route::Either(lang(a), lang(b));
     assert_eq!(fleet.members(either("en", "zh"), false).count(), 1);
-    assert_eq!(fleet.key(either("en", "zh"), false), fleet.key(either("zh", "en"), false));
+    let key = |a, b| fleet.key(&Need { route: either(a, b), ..need("en", "zh") });
+    assert_eq!(key("en", "zh"), key("zh", "en"));
 }
 
 /// Flaw 52: without a list of spoken languages a node is text-only, not nowhere.
@@ -224,7 +244,7 @@ fn all_unmentioned_targets_are_one_pool() {
 
 #[test]
 fn pools_are_bounded_and_the_longest_unused_makes_room() {
-    let bounds = PoolBounds { pools: 4, empty_pools: 2, entries: 100 };
+    let bounds = PoolBounds { pools: 4, empty_pools: 2, asking_pools: 2, entries: 100 };
     let mut fleet = Fleet::with_bounds(bounds);
     let tags = ["de", "en", "es", "fr", "it", "zh"];
     fleet.put(id("a"), entry(writes(&tags, 1)));
@@ -237,14 +257,19 @@ fn pools_are_bounded_and_the_longest_unused_makes_room() {
             }
         }
     }
-    let kept: Vec<PoolKey> = fleet.pools().map(|(key, _)| *key).collect();
-    assert!(kept.contains(&PoolKey { route: pair(tags[0], tags[1]), speech: false, typed: false }));
+    let kept: Vec<PoolKey> = fleet.pools().map(|(key, _)| key.clone()).collect();
+    assert!(kept.contains(&PoolKey {
+        route: pair(tags[0], tags[1]),
+        speech: false,
+        typed: false,
+        asks: Asks::NONE
+    }));
     assert_sound(&fleet);
 }
 
 #[test]
 fn questions_for_pairs_that_nobody_serves_push_out_no_pool_of_use() {
-    let bounds = PoolBounds { pools: 10, empty_pools: 2, entries: 100 };
+    let bounds = PoolBounds { pools: 10, empty_pools: 2, asking_pools: 2, entries: 100 };
     let mut fleet = Fleet::with_bounds(bounds);
     let known = ["en", "zh", "de", "fr", "it", "es"];
     for pair in known.chunks(2) {
@@ -270,7 +295,7 @@ fn questions_for_pairs_that_nobody_serves_push_out_no_pool_of_use() {
 
 #[test]
 fn all_memberships_together_are_bounded_also_while_nodes_join() {
-    let bounds = PoolBounds { pools: 100, empty_pools: 2, entries: 60 };
+    let bounds = PoolBounds { pools: 100, empty_pools: 2, asking_pools: 2, entries: 60 };
     let mut fleet = Fleet::with_bounds(bounds);
     let join = |fleet: &mut Fleet, n: usize| {
         let own =
@@ -363,8 +388,11 @@ fn the_missing_ability_is_named_in_the_words_of_the_protocol() {
     fleet.put(id("translates"), entry(translates));
     let apart = "No single node supports asr(en) + semantic(en) + nmt(en->zh).";
     assert_eq!(text(&mut fleet, &en_zh), apart);
-    let tone = Need { services: vec![ServiceKind::new("tone").unwrap()], ..en_zh.clone() };
-    assert_eq!(text(&mut fleet, &tone), "No node supports service(tone).");
+    let tone = Need { asks: asks(&["tone"], &[], &[], &[]), ..en_zh.clone() };
+    assert_eq!(
+        text(&mut fleet, &tone),
+        "No node supports service(tone) (not on: service(tone) on 4 nodes)."
+    );
 
     fleet.put(id("able"), entry(writes(&["en", "zh"], 1)));
     assert_eq!(fleet.shortage(&en_zh), None);

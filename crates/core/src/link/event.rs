@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Arrival, NewAttempt, Reputation, Supports};
+use super::{Arrival, NewAttempt, Percents, Reputation, Supports};
 use crate::ids::{JobId, ModelId};
 use crate::node::{Health, NodeProfile, Order};
 use crate::slots::{Confirmed, LeaseToken};
@@ -194,6 +194,8 @@ pub struct Registered {
     pub at_ms: u64,
     /// What the store knows of it from before.
     pub reputation: Option<Reputation>,
+    /// How much of its resources is in use.
+    pub percents: Percents,
 }
 
 /// The content of a heartbeat. What is `None` stays as it was.
@@ -207,8 +209,8 @@ pub struct Heartbeat {
     pub running: Option<Vec<(JobId, u32)>>,
     /// How many jobs it runs, of a node that does not list them.
     pub running_count: Option<u32>,
-    /// The use of its resources in per cent.
-    pub percents: Vec<f64>,
+    /// How much of its resources is in use.
+    pub percents: Percents,
 }
 
 /// A message of a node about a job.

@@ -13,7 +13,7 @@ use super::breaker::{Breaker, BreakerPolicy, BreakerState, Fault};
 use super::event::{Effect, Effects, Event, Heartbeat, Kinds, News, Registered, ToNode};
 use super::freshness::Freshness;
 use super::inbound::Unclaimed;
-use super::overload::{Overload, OverloadPolicy};
+use super::overload::{Overload, OverloadPolicy, Percents, Thresholds};
 use super::record::RecordSync;
 use super::reputation::Reputation;
 use super::trust::{Arrival, SlowStart, Trust};
@@ -51,8 +51,8 @@ pub struct Policy {
     pub breaker: BreakerPolicy,
     /// Which nodes start slowly, and how.
     pub slow_start: SlowStart,
-    /// The use of a resource above which a node is overloaded, in per cent.
-    pub overload_above: f64,
+    /// How much of each resource is too much.
+    pub overload_above: Thresholds,
     /// The rate of updates of the node's record.
     pub updates: Rate,
     /// The rate of lookups of jobs that the node names and this instance does not know.
@@ -227,6 +227,7 @@ impl<K: Kinds> Machine<K> {
         (self.epoch, self.arrival, self.order) = (new.epoch, Some(new.arrival), new.order);
         (self.profile, self.version) = (new.profile, new.version);
         (self.declared, self.overload) = (new.health, Overload::default());
+        self.report_resources(new.percents, new.supports);
         self.connection = Connection::Connected { supports: new.supports };
         self.freshness = Freshness::new(new.heartbeat, self.now);
         self.freshness.alive(self.now);
@@ -246,7 +247,7 @@ impl<K: Kinds> Machine<K> {
             // A report that is refused here is refused again with the next heartbeat, which has an answer.
             let _ = self.note_running(running, out);
         }
-        self.sync.pending.beat |= was_known;
+        self.sync.pending.beat |= was_known || self.overload.is_overloaded();
         self.sync.pending.renew |= was_known;
         self.tell_aside(out);
         out.push(Effect::FleetChanged);
@@ -264,11 +265,7 @@ impl<K: Kinds> Machine<K> {
         if let Some(health) = beat.health {
             self.declared = health;
         }
-        // An older agent reports three times less often. Two high reports are required of it, because one
-        // peak would make it a last resort for long.
-        let reports = if supports.any() { 1 } else { 2 };
-        let policy = OverloadPolicy { above: self.policy.overload_above, reports };
-        self.overload.report(beat.percents, policy);
+        self.report_resources(beat.percents, supports);
         self.reporting.lists_running |= beat.running.is_some();
         match (beat.running, beat.running_count) {
             (Some(running), _) => {
@@ -287,6 +284,14 @@ impl<K: Kinds> Machine<K> {
         }
         self.ended_at_beat = ended;
         out.push(Effect::FleetChanged);
+    }
+
+    fn report_resources(&mut self, percents: Percents, supports: Supports) {
+        // An agent that reports three times less often has to report it twice: a peak of a moment
+        // would keep others before it for long.
+        let reports = if supports.any() { 1 } else { 2 };
+        let policy = OverloadPolicy { above: self.policy.overload_above, reports };
+        self.overload.report(percents, policy);
     }
 
     fn on_disconnected(&mut self, epoch: u64, out: &mut Effects<K>) {

@@ -1,11 +1,62 @@
 //! When a node counts as overloaded.
 
+/// A figure for each resource of a node, in per cent.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Percents {
+    /// The processors.
+    pub cpu: Option<f64>,
+    /// The GPU.
+    pub gpu: Option<f64>,
+    /// The memory of the GPU.
+    pub gpu_mem: Option<f64>,
+    /// The memory.
+    pub mem: Option<f64>,
+}
+
+impl Percents {
+    fn all(&self) -> [Option<f64>; 4] {
+        [self.cpu, self.gpu, self.gpu_mem, self.mem]
+    }
+
+    /// Whether no figure is there.
+    pub fn is_empty(&self) -> bool {
+        *self == Percents::default()
+    }
+}
+
+/// The figures above which a resource is too much in use, in per cent. 0 of a single one is the one of all.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Thresholds {
+    /// Of all resources.
+    pub resource: f64,
+    /// Of the processors.
+    pub cpu: f64,
+    /// Of the GPU.
+    pub gpu: f64,
+    /// Of the memory of the GPU.
+    pub gpu_mem: f64,
+    /// Of the memory.
+    pub mem: f64,
+}
+
+impl Thresholds {
+    /// The same for all.
+    pub fn of_all(percent: f64) -> Self {
+        Thresholds { resource: percent, cpu: 0.0, gpu: 0.0, gpu_mem: 0.0, mem: 0.0 }
+    }
+
+    fn all(&self) -> [f64; 4] {
+        let own = [self.cpu, self.gpu, self.gpu_mem, self.mem];
+        own.map(|percent| if percent > 0.0 { percent } else { self.resource })
+    }
+}
+
 /// When a node counts as overloaded, and when it no longer does.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OverloadPolicy {
-    /// The use of a resource above this is too high, in per cent.
-    pub above: f64,
-    /// So many reports in a row have to be too high.
+    /// What is too high.
+    pub above: Thresholds,
+    /// So many reports in a row with a figure that is too high.
     pub reports: u32,
 }
 
@@ -33,12 +84,15 @@ impl Overload {
     }
 
     /// Applies a report. A report without figures changes nothing.
-    pub fn report(&mut self, percents: impl IntoIterator<Item = f64>, policy: OverloadPolicy) {
-        let Some(highest) = percents.into_iter().reduce(f64::max) else { return };
-        self.above = if highest > policy.above { self.above.saturating_add(1) } else { 0 };
+    pub fn report(&mut self, percents: Percents, policy: OverloadPolicy) {
+        let figures = percents.all().into_iter().zip(policy.above.all());
+        // How far each is above its own threshold.
+        let over = figures.filter_map(|(percent, threshold)| Some(percent? - threshold));
+        let Some(highest) = over.reduce(f64::max) else { return };
+        self.above = if highest > 0.0 { self.above.saturating_add(1) } else { 0 };
         if self.above >= policy.reports {
             self.overloaded = true;
-        } else if highest <= policy.above - GAP {
+        } else if highest <= -GAP {
             self.overloaded = false;
         }
     }
@@ -48,11 +102,37 @@ impl Overload {
 mod tests {
     use super::*;
 
+    fn cpu(percent: f64) -> Percents {
+        Percents { cpu: Some(percent), mem: Some(10.0), ..Percents::default() }
+    }
+
     fn after(reports: u32, figures: &[f64]) -> bool {
         let mut overload = Overload::default();
-        let policy = OverloadPolicy { above: 95.0, reports };
-        figures.iter().for_each(|percent| overload.report([10.0, *percent], policy));
+        let policy = OverloadPolicy { above: Thresholds::of_all(95.0), reports };
+        figures.iter().for_each(|percent| overload.report(cpu(*percent), policy));
         overload.is_overloaded()
+    }
+
+    #[test]
+    fn each_resource_has_its_own_threshold_and_its_own_way_back() {
+        let above = Thresholds { gpu: 90.0, gpu_mem: 80.0, mem: 70.0, ..Thresholds::of_all(95.0) };
+        let policy = OverloadPolicy { above, reports: 1 };
+        let none = Percents::default();
+        let resources: [(&dyn Fn(f64) -> Percents, f64); 4] = [
+            (&|percent| Percents { cpu: Some(percent), ..none }, 95.0),
+            (&|percent| Percents { gpu: Some(percent), ..none }, 90.0),
+            (&|percent| Percents { gpu_mem: Some(percent), ..none }, 80.0),
+            (&|percent| Percents { mem: Some(percent), ..none }, 70.0),
+        ];
+        for (report, threshold) in resources {
+            let mut overload = Overload::default();
+            let mut is_after = |percent: f64| {
+                overload.report(report(percent), policy);
+                overload.is_overloaded()
+            };
+            assert!(!is_after(threshold) && is_after(threshold + 0.5), "{threshold}");
+            assert!(is_after(threshold - 4.0) && !is_after(threshold - 5.0), "{threshold}");
+        }
     }
 
     #[test]
@@ -72,7 +152,8 @@ mod tests {
     #[test]
     fn a_report_without_figures_says_nothing() {
         let mut overload = Overload::told(true);
-        overload.report([], OverloadPolicy { above: 95.0, reports: 1 });
+        let policy = OverloadPolicy { above: Thresholds::of_all(95.0), reports: 1 };
+        overload.report(Percents::default(), policy);
         assert!(overload.is_overloaded());
     }
 }

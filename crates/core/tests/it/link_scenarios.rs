@@ -10,7 +10,7 @@ use std::time::Duration;
 use lingua_core::Moment;
 use lingua_core::link::event::{Answer, Heartbeat, MessageKind, Registered};
 use lingua_core::link::{
-    Arrival, BreakerState, Event, GRACE_FOR_LATE_RESULTS, NewAttempt, Supports,
+    Arrival, BreakerState, Event, GRACE_FOR_LATE_RESULTS, NewAttempt, Percents, Supports,
 };
 use lingua_core::node::{Health, Order};
 use lingua_core::slots::Confirmed;
@@ -259,6 +259,7 @@ fn what_a_node_did_elsewhere_is_known_where_it_comes_next() {
         hold: None,
         at_ms: 9,
         reputation: Some(known.aged(Duration::from_millis(100))),
+        percents: Percents::default(),
     };
     next.feed(Event::Registered(Box::new(registered)));
     let until = Moment::ZERO + Duration::from_millis(400);

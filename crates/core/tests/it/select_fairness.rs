@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lingua_core::eligibility::{Need, Route, Standing};
 use lingua_core::fleet::select::{SelectPolicy, Selector, Source, Wish};
 use lingua_core::fleet::{Fleet, NodeEntry, ProfileVersion};
+use lingua_core::inventory::Asks;
 use lingua_core::lang::LangSet;
 use lingua_core::node::{Declaration, NodeProfile};
 use lingua_core::{Lang, NodeId, TenantId};
@@ -20,8 +21,7 @@ fn route() -> Route {
 
 fn need() -> Need {
     let tenant = TenantId::new("t").unwrap();
-    let (services, models) = (Vec::new(), Vec::new());
-    Need { route: route(), speech: false, typed: false, services, models, tenant, named: false }
+    Need { route: route(), speech: false, typed: false, asks: Asks::NONE, tenant, named: false }
 }
 
 fn entry() -> NodeEntry {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use lingua_core::eligibility::{Need, Route, Standing};
 use lingua_core::fleet::select::{SelectPolicy, Selector, Source, Wish};
 use lingua_core::fleet::{Fleet, NodeEntry, ProfileVersion};
+use lingua_core::inventory::Asks;
 use lingua_core::lang::LangSet;
 use lingua_core::node::{Declaration, NodeProfile};
 use lingua_core::{Lang, NodeId, TenantId};
@@ -41,8 +42,7 @@ fn need() -> Need {
         route: Route::Directed(Lang::new("en").unwrap(), Lang::new("zh").unwrap()),
         speech: false,
         typed: false,
-        services: Vec::new(),
-        models: Vec::new(),
+        asks: Asks::NONE,
         tenant: TenantId::new("t").unwrap(),
         named: false,
     }

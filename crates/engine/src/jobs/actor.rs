@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lingua_core::fleet::{AnswerForm, Fallbacks, Way, original};
+use lingua_core::fleet::{AnswerForm, Fallbacks, Way, original, per_second_of_speech};
 use lingua_core::job::event::{self, Among, BudgetAnswer, ChooseFrom, Fault, Pace, QueueAnswer};
 use lingua_core::job::{Effect, Effects, Event, Leg, Machine, Request};
 use lingua_core::outcome::Code;
@@ -262,7 +262,7 @@ impl JobActor {
             shared.fleet.lock().another_way(need, ways, shared.settings.pivot.of(&need.tenant));
         if way.is_some() {
             // The demand for what was asked for is noted, for owners of nodes.
-            self.dispatcher.demand.note(need.route, need.speech);
+            lack::note_demand(&self.dispatcher, need);
         }
         way
     }
@@ -415,6 +415,7 @@ impl JobActor {
                 let slot = self.attempts.get(attempt);
                 shared.count_failure(&self.spec, slot.port.id(), code);
                 slot.end_spans(&text);
+                let wasted = per_second_of_speech(wasted, self.spec.work.speech_ms);
                 let failure = AttemptFailure { code, text: &text, fault, wasted };
                 slot.failed(&failure);
             }
@@ -427,6 +428,7 @@ impl JobActor {
                 let slot = self.attempts.take(attempt);
                 shared.count_answer(&self.spec, slot.port.id());
                 if let Some(took) = took {
+                    let took = per_second_of_speech(took, self.spec.work.speech_ms);
                     slot.record_latency(took);
                 }
                 self.reporter.attempt_over(attempt, AttemptOutcome::Ok);

@@ -4,12 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lingua_core::eligibility::Need;
+use lingua_core::inventory::Required;
 use lingua_core::job::event::{AssignAnswer, CommitAnswer, FinishAnswer, RecordAnswer, SlotAnswer};
 use lingua_core::job::{Event, JobState, MAX_REJECTED};
+use lingua_core::limits::MAX_MODELS_PER_JOB;
 use lingua_core::outcome::Code;
 use lingua_core::planted::{self, Flaw};
 use lingua_core::slots::Commit;
-use lingua_core::{JobId, LeaseToken, NodeId};
+use lingua_core::{JobId, LeaseToken, ModelId, NodeId};
 use lingua_store::jobs::{Assign, Assignment, Create, EndedBy, Ending, Finish, JobRecord, NewJob};
 use lingua_store::nodes::ProfileVersion;
 use lingua_store::slots::{Refusal, Reserve, Wish};
@@ -22,6 +25,12 @@ use crate::job::JobSpec;
 use crate::nodes::{LinkCommand, NodePort};
 use crate::tasks;
 use crate::trace::Live;
+
+/// The names under which a node may have reported missing what the job asks for.
+fn missing_names(need: &Need) -> Vec<ModelId> {
+    let names = need.asks.models.iter().filter_map(Required::gap);
+    names.take(MAX_MODELS_PER_JOB).collect()
+}
 
 /// The attempts of one job that hold a slot.
 pub(super) struct Attempts {
@@ -71,7 +80,8 @@ impl Attempts {
         let by_call = port.as_ref().is_some_and(|port| port.supports().calls);
         let lease = Duration::from_millis(shared.settings.timing.reserve_lease_ms_of(by_call));
         let version = ProfileVersion::from_bits(candidate.version.get());
-        let wish = Wish { node: &node, token, version, models: &spec.need.models, lease };
+        let models = missing_names(&spec.need);
+        let wish = Wish { node: &node, token, version, models: &models, lease };
         let slots = &shared.store.slots;
         let (reserved, record) = match left {
             None => (slots.reserve(&wish).await, RecordAnswer::NotAsked),

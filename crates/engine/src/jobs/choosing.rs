@@ -81,6 +81,7 @@ fn selector(
         avoid_last: last.filter(|_| shared.settings.avoid_last),
         excluded,
         heard,
+        region: spec.region.clone(),
     };
     let select = dispatcher.selects[spec.profile as usize];
     Selector::new(spec.need.clone(), wish, select, shared.chance.bits())

@@ -58,11 +58,16 @@ impl Dispatcher {
             return Ok(());
         };
         let window = Duration::from_millis(policy.reaction_window_ms);
-        if store.rates.first(&Name::new(format!("model:{model}"))?, window).await? {
-            self.shared.metrics.gap("reacted");
-            tracing::warn!(node.id = %port.id(), model = %model, "a node misses a model");
+        let first = store.rates.first(&Name::new(format!("model:{model}"))?, window).await?;
+        // Each node that misses it is told once; people are told once of all of them.
+        let told = Name::new(format!("model:{model}:{}", port.id()))?;
+        if store.rates.first(&told, window).await? {
             let reason = format!("model {model} is not available");
             port.post(LinkCommand::Update { reason });
+        }
+        if first {
+            self.shared.metrics.gap("reacted");
+            tracing::warn!(node.id = %port.id(), model = %model, "a node misses a model");
         } else {
             self.shared.metrics.gap("debounced");
         }

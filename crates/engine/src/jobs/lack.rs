@@ -1,6 +1,8 @@
 //! Why no node takes a job, as its refusal says it.
 
+use lingua_core::eligibility::Need;
 use lingua_core::fleet::select::Passed;
+use lingua_core::inventory::Asks;
 use lingua_core::job::event::{Busy, Lack, Note};
 use lingua_core::outcome::Code;
 
@@ -9,8 +11,7 @@ use crate::job::{JobSpec, Refusal};
 
 /// What the fleet lacks for the job, and when to try again.
 pub(super) fn describe(dispatcher: &Dispatcher, spec: &JobSpec, lack: Lack) -> Refusal {
-    let need = &spec.need;
-    dispatcher.demand.note(need.route, need.speech);
+    note_demand(dispatcher, &spec.need);
     match lack {
         Lack::AbleNode => {
             dispatcher.shared.metrics.jobs.pool_empty.inc();
@@ -36,6 +37,16 @@ pub(super) fn describe(dispatcher: &Dispatcher, spec: &JobSpec, lack: Lack) -> R
     }
 }
 
+/// Notes what was asked for in vain: the direction, or what was asked for by name beside it.
+pub(super) fn note_demand(dispatcher: &Dispatcher, need: &Need) {
+    let plain = Need { asks: Asks::NONE, ..need.clone() };
+    let by_name = !need.asks.is_none() && {
+        let mut fleet = dispatcher.shared.fleet.lock();
+        fleet.shortage(need).is_some() && fleet.shortage(&plain).is_none()
+    };
+    dispatcher.demand.note(if by_name { need } else { &plain });
+}
+
 /// No node may take the job now: what is missing, and when to try again if it passes.
 fn no_able_node(dispatcher: &Dispatcher, spec: &JobSpec) -> Refusal {
     let shared = &dispatcher.shared;
@@ -58,8 +69,7 @@ fn no_able_node(dispatcher: &Dispatcher, spec: &JobSpec) -> Refusal {
 fn all_full(dispatcher: &Dispatcher, spec: &JobSpec) -> String {
     let need = &spec.need;
     let mut fleet = dispatcher.shared.fleet.lock();
-    let slots =
-        fleet.members_for(need.route, need.form()).filter(|node| node.why_not(need).is_empty());
+    let slots = fleet.members_for(need).filter(|node| node.why_not(need).is_empty());
     let slots = slots.map(|node| (u64::from(node.max()), u64::from(node.profile().max_slots)));
     let (open, declared) = slots.fold((0, 0), |sum, (open, all)| (sum.0 + open, sum.1 + all));
     match open < declared {
@@ -88,7 +98,7 @@ fn retry_after_ms(dispatcher: &Dispatcher, spec: &JobSpec) -> u64 {
     let ahead = dispatcher.queue.length(need.route, need.speech) as u64 + 1;
     let mut fleet = dispatcher.shared.fleet.lock();
     let (mut slots, mut latency, mut nodes) = (0u64, 0u64, 0u64);
-    for node in fleet.members_for(need.route, need.form()).take(64) {
+    for node in fleet.members_for(need).take(64) {
         slots += u64::from(node.max());
         latency += u64::from(node.latency_ms().unwrap_or(1_000));
         nodes += 1;

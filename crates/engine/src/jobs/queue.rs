@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 
 use lingua_core::eligibility::{Need, Route};
 use lingua_core::hash;
+use lingua_core::inventory::Asks;
 use lingua_core::{NodeId, TenantId};
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
@@ -27,8 +28,9 @@ const LOOKS_PER_QUEUE: usize = 16;
 
 /// What jobs wait for: a direction, with or without speech.
 type Pair = (Route, bool);
-/// Each tenant has a queue of its own for each pair.
-type QueueKey = (Pair, TenantId);
+/// Each tenant has a queue of its own for each pair, and for each thing that is asked for by name: a job that
+/// waits for a certain model keeps nobody from a node without it.
+type QueueKey = (Pair, TenantId, Asks);
 /// Earlier deadlines come first, and of equal ones the job that joined first.
 type Position = (Instant, u64);
 
@@ -146,7 +148,7 @@ impl WaitQueue {
         if queues.total >= self.bounds.total && !queues.make_room(&need.tenant, None) {
             return None;
         }
-        let key = (pair, need.tenant.clone());
+        let key = (pair, need.tenant.clone(), need.asks.clone());
         queues.total += 1;
         queues.last += 1;
         queues.shares.joined(&need.tenant);
@@ -208,9 +210,9 @@ impl WaitQueue {
     /// Has the next job of every pair choose again.
     pub fn look_again(&self) {
         let mut queues = self.queues.lock();
-        let mut heads: hash::HashMap<Pair, &QueueKey> = hash::HashMap::default();
+        let mut heads: hash::HashMap<(Pair, &Asks), &QueueKey> = hash::HashMap::default();
         for key in queues.queues.keys() {
-            let head = heads.entry(key.0).or_insert(key);
+            let head = heads.entry((key.0, &key.2)).or_insert(key);
             if queues.shares.is_before(&key.1, &head.1) {
                 *head = key;
             }

@@ -96,6 +96,7 @@ impl Relay {
             fallbacks: Fallbacks::NONE,
             profile: spec.profile,
             preferred: None,
+            region: spec.region.clone(),
             strict: false,
             turn: spec.turn.clone().filter(|_| first),
             past: None,

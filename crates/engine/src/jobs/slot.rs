@@ -102,7 +102,7 @@ impl Slot {
         }
     }
 
-    /// The attempt ended after so long.
+    /// The attempt ended after so long for each second of speech.
     pub fn record_latency(&self, took: Duration) {
         let ms = u32::try_from(millis(took)).unwrap_or(u32::MAX);
         self.shared.fleet.record_latency(self.port.id(), ms);

@@ -38,7 +38,7 @@ pub(super) fn policy(settings: &Settings) -> Policy {
         timing: settings.timing,
         breaker: settings.breaker,
         slow_start: settings.slow_start,
-        overload_above: settings.resource_threshold_percent,
+        overload_above: settings.overload,
         updates: Rate::new(updates_per_s, SECOND, updates_per_s),
         lookups: lookups(&settings.node_limits),
     }

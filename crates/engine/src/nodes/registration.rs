@@ -95,6 +95,7 @@ impl Nodes {
             lists_running: wish.reports,
             running: wish.running.map(|running| self.own_ids(running)),
             moved,
+            percents: wish.detail.percents,
             // A node that had a record has waited already, or the store makes it wait.
             hold: knows.hold().filter(|_| !moved),
             at_ms: shared.clock.now().as_millis(),
@@ -209,15 +210,13 @@ impl Nodes {
             Some(declaration) => Some(profile_of(declaration, supports)?),
             None => None,
         };
-        let figures = [beat.cpu_percent, beat.gpu_percent, beat.mem_percent];
         {
             let mut state = node.lock();
             if state.machine.order() == Order::Block {
                 return Err(blocked());
             }
-            if figures.iter().any(Option::is_some) {
-                let detail = Arc::make_mut(&mut state.detail);
-                [detail.cpu_percent, detail.gpu_percent, detail.mem_percent] = figures;
+            if !beat.percents.is_empty() {
+                Arc::make_mut(&mut state.detail).percents = beat.percents;
             }
         }
         let with_version = |profile: NodeProfile| {
@@ -229,7 +228,7 @@ impl Nodes {
             health: beat.health,
             running: beat.running.map(|running| self.own_ids(running)),
             running_count: beat.running_jobs,
-            percents: figures.into_iter().flatten().collect(),
+            percents: beat.percents,
         };
         let applied = node.apply(Event::Heartbeat { epoch: from.epoch, beat: beat_event });
         if let Some(services) = beat.services {

@@ -166,12 +166,14 @@ impl Actor {
             epoch: Some(utterance.epoch),
             need: Need {
                 typed: options.typed,
+                asks: self.service.shared.settings.asks_of(options.asks.clone(), session.tenant()),
                 ..Need::of(route, options.speech, session.tenant().clone())
             },
             fallbacks: options.fallbacks,
             profile: self.service.shared.settings.profile_of(options.profile, session.tenant()),
-            preferred: None,
-            strict: false,
+            preferred: options.asked.preferred.clone(),
+            region: options.asked.region.clone(),
+            strict: options.asked.strict,
             turn: (!alone).then(|| lane_turn(&utterance.turn, lane)),
             past: None,
             work: Arc::new(work),

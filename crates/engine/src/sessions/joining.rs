@@ -162,8 +162,10 @@ mod tests {
     use lingua_core::Lang;
     use lingua_core::eligibility::Route;
     use lingua_core::fleet::Fallbacks;
+    use lingua_core::inventory::Requirements;
     use lingua_core::session::Routes;
     use lingua_protocol::JobOptions;
+    use lingua_protocol::asked::Asked;
 
     use super::*;
 
@@ -176,6 +178,8 @@ mod tests {
             routes: Routes::one(Route::Directed(en, zh)),
             speech: true,
             typed: false,
+            asked: Asked::default(),
+            asks: Requirements::default(),
             fallbacks: Fallbacks { captions: true, ..Fallbacks::NONE },
             says_form: false,
             profile: None,

@@ -3,8 +3,10 @@
 use lingua_core::Profile;
 use lingua_core::eligibility::Route;
 use lingua_core::fleet::Fallbacks;
+use lingua_core::inventory::Requirements;
 use lingua_core::session::Routes;
 use lingua_protocol::JobOptions;
+use lingua_protocol::asked::Asked;
 use lingua_protocol::options::JsonObject;
 
 /// How the speech of a session is to be worked on.
@@ -16,6 +18,10 @@ pub struct SpeechOptions {
     pub speech: bool,
     /// What is said is a text.
     pub typed: bool,
+    /// What the client asks for by name.
+    pub asked: Asked,
+    /// The same with the services that its steps ask for.
+    pub asks: Requirements,
     /// What will do if no node does all of it.
     pub fallbacks: Fallbacks,
     /// The client wants to hear in which form its answers are.

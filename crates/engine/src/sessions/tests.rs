@@ -8,7 +8,9 @@ use bytes::Bytes;
 use lingua_core::Lang;
 use lingua_core::eligibility::Route;
 use lingua_core::fleet::Fallbacks;
+use lingua_core::inventory::Requirements;
 use lingua_core::session::Routes;
+use lingua_protocol::asked::Asked;
 use lingua_store::memory::MemoryStore;
 use lingua_store::{Clock, Instance};
 use tokio::sync::mpsc;
@@ -82,6 +84,8 @@ fn opening() -> Opening {
         routes: Routes::one(Route::Directed(lang("en"), lang("zh"))),
         speech: true,
         typed: false,
+        asked: Asked::default(),
+        asks: Requirements::default(),
         fallbacks: Fallbacks { captions: true, ..Fallbacks::NONE },
         says_form: false,
         profile: None,

@@ -241,6 +241,7 @@ mod tests {
             slots,
             free,
             not_open: 0,
+            regions: Default::default(),
             waiting: 0,
         }
     }

@@ -242,6 +242,8 @@ fn right(name: &str, schema: &Value) -> Value {
         "targets" => return json!(["zh"]),
         "accept" => return json!(["speech"]),
         "profile" => return json!("fast"),
+        // Without a node that is preferred there is nothing to be strict about.
+        "strict" => return json!(false),
         "last_indexes" => return json!({"zh": 1}),
         _ => {}
     }

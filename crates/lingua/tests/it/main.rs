@@ -20,6 +20,7 @@ mod tokens;
 mod acl;
 
 mod alerts;
+mod asked_by_name;
 mod asyncapi;
 mod audit;
 mod auth;

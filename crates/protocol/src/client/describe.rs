@@ -7,6 +7,7 @@ use super::inbound::{
     Targets, TextUtterance, Utterance,
 };
 use crate::JobOptions;
+use crate::asked::AskedFields;
 use crate::described::{Described, of, only};
 use crate::fields::{AUDIO_FORMATS, MODES};
 
@@ -15,7 +16,7 @@ pub fn from_client() -> Vec<Described> {
     let options = only(of::<JobOptions>(), "mode", &MODES);
     let profiles = Profile::ALL.map(Profile::as_str);
     let init = only(of::<SessionInit<'_>>(), "profile", &profiles);
-    let targets = of::<Targets>();
+    let (targets, asked) = (of::<Targets>(), of::<AskedFields>());
     let codecs = Codec::ALL.map(Codec::as_str);
     let one = |name, about, schema| Described::read(&[name], about, &[schema]);
     let bare = |name, about| one(name, about, of::<Addressed<'_>>());
@@ -23,24 +24,28 @@ pub fn from_client() -> Vec<Described> {
         Described::read(
             &["session_init"],
             "The first message: opens a session, or goes on with one.",
-            &[only(init, "codec", &codecs), options.clone(), targets.clone()],
+            &[only(init, "codec", &codecs), options.clone(), targets.clone(), asked.clone()],
         ),
         one("audio_chunk", "A piece of speech.", of::<AudioChunk<'_>>()),
         Described::read(
             &["utterance"],
             "A whole utterance with a direction of its own.",
-            &[only(of::<Utterance<'_>>(), "audio_format", &AUDIO_FORMATS), options.clone()],
+            &[
+                only(of::<Utterance<'_>>(), "audio_format", &AUDIO_FORMATS),
+                options.clone(),
+                asked.clone(),
+            ],
         ),
         Described::read(
             &["text_utterance"],
             "A text in place of speech, with a direction of its own.",
-            &[of::<TextUtterance<'_>>(), options.clone()],
+            &[of::<TextUtterance<'_>>(), options.clone(), asked.clone()],
         ),
         bare("finalize", "What was said so far is an utterance."),
         Described::read(
             &["set_languages"],
             "From now on in these languages; what was said so far is cut.",
-            &[of::<Addressed<'_>>(), options, targets],
+            &[of::<Addressed<'_>>(), options, targets, asked],
         ),
         one("cancel", "An utterance is no longer wanted.", of::<Cancel<'_>>()),
         one("client_heartbeat", "A sign of life.", of::<Heartbeat<'_>>()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lingua_core::JobId;
-use lingua_core::link::Supports;
+use lingua_core::link::{Percents, Supports};
 use lingua_core::node::Health;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::capability::{Abilities, Languages, TypeReady, few};
 use super::inbound::{cut, invalid};
-use super::inventory::{InstalledModel, InstalledService, Sent};
+use super::inventory::Sent;
 use crate::{Json, Refusal};
 
 /// Bytes of a node's hardware that are kept and shown.
@@ -65,12 +65,13 @@ pub struct NodeStatus {
     /// How much of its machine is in use.
     #[schema(inline)]
     resource_usage: Option<Usage>,
-    /// Models that are installed. What cannot be read is passed over.
-    #[schema(value_type = Option<Vec<InstalledModel<'static>>>, max_items = 256, inline)]
+    /// Models that are installed, as a list of at most 256 objects: `model_id`, `version`, `kind`, `src_lang`, `tgt_lang`,
+    /// `languages`, `enabled`, `loaded`. What cannot be read is passed over.
+    #[schema(value_type = Option<serde_json::Value>)]
     installed_models: Option<Box<RawValue>>,
-    /// Services that are installed: one that is `running` is not missing any more. What cannot be read is
-    /// passed over.
-    #[schema(value_type = Option<Vec<InstalledService<'static>>>, max_items = 128, inline)]
+    /// Services that are installed, as a list of at most 128 objects: `service_id`, `type`, `version`, `status`. One whose
+    /// status is `running` is not missing any more. What cannot be read is passed over.
+    #[schema(value_type = Option<serde_json::Value>)]
     installed_services: Option<Box<RawValue>>,
     /// What it can do beside: an object of names, each with `true` or a version; or a list of `name@version`.
     #[schema(value_type = Option<serde_json::Value>)]
@@ -88,6 +89,8 @@ pub struct Usage {
     pub cpu_percent: Option<f64>,
     /// Of the GPU.
     pub gpu_percent: Option<f64>,
+    /// Of the memory of the GPU.
+    pub gpu_mem_percent: Option<f64>,
     /// Of the memory.
     pub mem_percent: Option<f64>,
     /// How many jobs it runs. Of a node that does not list them in `running`, slots of jobs that were given
@@ -97,6 +100,12 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// How much of each resource is in use.
+    pub fn percents(&self) -> Percents {
+        let Usage { cpu_percent, gpu_percent, gpu_mem_percent, mem_percent, .. } = *self;
+        Percents { cpu: cpu_percent, gpu: gpu_percent, gpu_mem: gpu_mem_percent, mem: mem_percent }
+    }
+
     /// How many jobs it runs, if it says a number of them.
     pub fn running_jobs(&self) -> Option<u32> {
         self.running_jobs.filter(|jobs| *jobs >= 0.0).map(|jobs| jobs.ceil() as u32)
@@ -121,12 +130,8 @@ pub struct NodeDetail {
     pub platform: Option<String>,
     /// Bounded JSON, as it came.
     pub hardware: Option<Json>,
-    /// In per cent, as last reported.
-    pub cpu_percent: Option<f64>,
-    /// In per cent, as last reported.
-    pub gpu_percent: Option<f64>,
-    /// In per cent, as last reported.
-    pub mem_percent: Option<f64>,
+    /// How much of its resources is in use, as last reported.
+    pub percents: Percents,
     /// Its own last error.
     pub last_error: Option<String>,
 }
@@ -221,9 +226,7 @@ impl NodeStatus {
             version: label(self.version.take()),
             platform: label(self.platform.take()),
             hardware: hardware.map(|raw| -> Json { Arc::from(raw) }),
-            cpu_percent: usage.cpu_percent,
-            gpu_percent: usage.gpu_percent,
-            mem_percent: usage.mem_percent,
+            percents: usage.percents(),
             ..NodeDetail::default()
         }
     }

@@ -59,6 +59,9 @@ pub struct TokenMint {
     /// Maximum number of slots of a node
     #[arg(long)]
     pub(crate) max_slots: Option<u32>,
+    /// Region of a node; it cannot register in another one
+    #[arg(long)]
+    pub(crate) region: Option<String>,
 
     /// Lifetime of the token [default: the maximum of its role: 15m for sessions, 1h for
     /// administrators, 24h for viewers, 720h for nodes and metrics]

@@ -1,6 +1,7 @@
 //! The kinds of values that options have.
 
-use std::collections::HashMap;
+mod tenants;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 
 use lingua_core::fleet::RankRule;
 use lingua_core::link::SlowStart;
-use lingua_core::{InstanceId, Lang, Profile, Region, TenantId};
+use lingua_core::{InstanceId, Lang, Region, TenantId};
 use lingua_engine::settings::SessionAlias;
 use toml::Value;
 
@@ -338,48 +339,6 @@ impl Setting for Option<u64> {
 impl Bounded for Option<u64> {
     fn within(&self, bounds: &RangeInclusive<u64>) -> Result<(), String> {
         self.unwrap_or(0).within(bounds)
-    }
-}
-
-/// Weights of tenants, as a list of "tenant=share".
-impl Setting for HashMap<TenantId, u32> {
-    fn read(raw: &Raw) -> Result<Self, String> {
-        let share = |text: &String| {
-            let wrong = || format!("has {text:?}, which is not \"tenant=share\", from 1 to 1000");
-            let (tenant, share) = text.split_once('=').ok_or_else(wrong)?;
-            let tenant = TenantId::new(tenant.trim()).map_err(|_| wrong())?;
-            let share = share.trim().parse().ok().filter(|share| (1..=1_000).contains(share));
-            Ok((tenant, share.ok_or_else(wrong)?))
-        };
-        list(raw)?.iter().map(share).collect()
-    }
-
-    fn print(&self) -> String {
-        let mut shares: Vec<String> =
-            self.iter().map(|(tenant, share)| format!("{tenant}={share}")).collect();
-        shares.sort_unstable();
-        listed(shares.into_iter())
-    }
-}
-
-/// Profiles of tenants, as a list of "tenant=profile".
-impl Setting for HashMap<TenantId, Profile> {
-    fn read(raw: &Raw) -> Result<Self, String> {
-        let profile = |text: &String| {
-            let wrong =
-                || format!("has {text:?}, which is not \"tenant=stable\" or \"tenant=fast\"");
-            let (tenant, profile) = text.split_once('=').ok_or_else(wrong)?;
-            let tenant = TenantId::new(tenant.trim()).map_err(|_| wrong())?;
-            Ok((tenant, Profile::parse(profile.trim()).ok_or_else(wrong)?))
-        };
-        list(raw)?.iter().map(profile).collect()
-    }
-
-    fn print(&self) -> String {
-        let mut profiles: Vec<String> =
-            self.iter().map(|(tenant, profile)| format!("{tenant}={profile}")).collect();
-        profiles.sort_unstable();
-        listed(profiles.into_iter())
     }
 }
 

@@ -99,7 +99,8 @@ export function one(state) {
   const { abilities, detail } = data;
   const facts = [
     ["d.instance", data.instance], ["d.version", detail.version], ["d.platform", detail.platform],
-    ["d.cpu", percent(detail.cpu_percent)], ["d.gpu", percent(detail.gpu_percent)], ["d.mem", percent(detail.mem_percent)],
+    ["d.cpu", percent(detail.cpu_percent)], ["d.gpu", percent(detail.gpu_percent)],
+    ["d.gpumem", percent(detail.gpu_mem_percent)], ["d.mem", percent(detail.mem_percent)],
     ["d.error", detail.last_error], ["d.models", data.missing_models.join(", ")], ["d.supports", data.supports.join(", ")],
     ["d.hardware", hardware(detail.hardware)],
   ];
@@ -117,15 +118,31 @@ export function one(state) {
     h("h3", {}, t("node.abilities")),
     h("dl", { class: "facts" },
       fact(t("node.asr"), abilities.asr_langs.join(" ")), fact(t("node.semantic"), abilities.semantic_langs.join(" ")),
-      fact(t("node.tts"), abilities.tts_langs.join(" ") || "–"), fact(t("node.nmt"), abilities.nmt.map(arrow).join(",  "))),
+      fact(t("node.tts"), abilities.tts_langs.join(" ") || "–"), fact(t("node.nmt"), abilities.nmt.map(arrow).join(",  ")),
+      installed(data).map(([name, value]) => fact(t(name), value))),
     h("h3", {}, t("node.useful")),
     (data.useful_if || []).length === 0
       ? h("p", { class: "note" }, t("node.useful.none"))
       : h("ul", {}, data.useful_if.map((wish) => h("li", {}, h("strong", {}, pairLink(wish.direction)), " ",
-        t("node.lacks", { what: whyNot(wish.lacks) })))),
+        t("node.lacks", { what: whyNot(wish.lacks) }),
+        wish.asks ? h("span", { class: "note" }, ` ${wish.asks.join(", ")}`) : null))),
     h("h3", {}, t("node.detail")),
     h("dl", { class: "facts" }, facts.filter(([, value]) => value || value === 0).map(([name, value]) => fact(t(name), name === "d.instance" ? h("a", { href: "#/instances" }, value) : String(value))))),
   past(state)];
+}
+
+const named = ({ id, name, version }) => `${id ?? name}${version ? ` ${version}` : ""}`;
+
+// What the node says that it has: only the lists that it sent.
+function installed({ abilities, inventory = {} }) {
+  const model = (one) => named(one) + (one.loaded ? "" : ` (${t("node.unloaded")})`);
+  const service = (one) => named(one) + (one.status === "running" ? "" : ` (${one.status})`);
+  const { models, services, features } = inventory;
+  const rows = [
+    ["node.region", abilities.region], ["node.models", models?.map(model).join(", ")],
+    ["node.services", services?.map(service).join(", ")], ["node.features", features?.map(named).join(", ")],
+  ];
+  return rows.filter(([, value]) => value);
 }
 
 const RANGES_MIN = [60, 1440];

@@ -8,6 +8,8 @@ const WHY_NOT = {
   tts: ["does not speak the target language", "不合成该语言"],
   service: ["has a service that is not ready", "有服务未就绪"],
   model: ["lacks a model", "缺少模型"],
+  feature: ["lacks a feature", "缺少功能"],
+  region: ["is in another region", "在其他区域"],
   tenant: ["serves other tenants only", "属于其他租户"],
   text: ["takes speech only, and no text", "只接语音，不接文字"],
   private: ["takes only jobs that name it", "只接点名的任务"],
@@ -29,7 +31,7 @@ const IDLE_ZH = [
   [/^it has no speech synthesis, so it gets text jobs only$/, "没有语音合成，只接文字任务"], [/^it lacks (.*)$/, "缺少 $1"], [/^all its open slots are taken$/, "开放的槽位都被占用"],
   [/^(\d+) of (\d+) slots open; the others open as its jobs succeed$/, "$2 个槽位中开放 $1 个，其余随任务成功逐步开放"],
   [/^it has shown itself on (\d+) of (\d+) slots.*$/, "$2 个槽位中 $1 个照常使用，其余在任务成功之前只在别处没有空闲时使用"], [/^services that are not ready: (.*)$/, "未就绪的服务：$1"],
-  [/^it lists no language for semantic repair.*$/, "没有列出可语义修复的语言：服务尚未运行"],
+  [/^jobs that it could do ask for (.*)$/, "它本可承接的任务要求 $1"], [/^it lists no language for semantic repair.*$/, "没有列出可语义修复的语言：服务尚未运行"],
 ];
 
 export const arrow = (text) => text.replaceAll("<->", " ↔ ").replaceAll("->", " → ");

@@ -14,8 +14,10 @@ use super::error::{Answer, Refused, outcome, refusals, refused};
 use super::paging::Page;
 use super::query::{Params, Segment, named};
 use crate::audit::Actor;
-use crate::wire::http::fleet::{NodeBody, NodesBody, PairBody, PoolsBody, Unmet, Wanted};
-use crate::wire::http::{DONE, Done};
+use crate::wire::http::fleet::{
+    NodeBody, NodesBody, PairBody, PoolsBody, Unmet, UnmetByName, Wanted,
+};
+use crate::wire::http::{DONE, Done, wrong};
 
 refusals!(ListRefusals: InvalidMessage);
 refusals!(NodeRefusals: InvalidMessage, NotFound);
@@ -93,12 +95,20 @@ pub(crate) async fn node(State(engine): State<Engine>, segment: Segment) -> Answ
 /// Each with the nodes that serve it, their free slots and the queued jobs.
 #[utoipa::path(
     get, path = "/api/v1/pools", operation_id = "list_pools", tag = "admin",
-    responses((status = 200, body = PoolsBody))
+    params(("by" = Option<String>, Query, description = "`region`: each pair also by the regions of its nodes")),
+    responses((status = 200, body = PoolsBody), ListRefusals)
 )]
-pub(crate) async fn pools(State(engine): State<Engine>) -> Json<PoolsBody> {
-    let pairs = engine.pair_views().iter().map(PairBody::of).collect();
+pub(crate) async fn pools(State(engine): State<Engine>, params: Params) -> Answer<Json<PoolsBody>> {
+    let by_region = match params.get::<String>("by")?.as_deref() {
+        None => false,
+        Some("region") => true,
+        Some(_) => return Err(wrong("by", "is region, or absent").into()),
+    };
+    let views = engine.pair_views();
+    let pairs = views.iter().map(|pair| PairBody::of(pair, by_region)).collect();
     let unmet = engine.jobs.unmet().into_iter().map(Unmet::of).collect();
-    Json(PoolsBody { pairs, unmet })
+    let unmet_by_name = engine.jobs.unmet_by_name().into_iter().map(UnmetByName::of).collect();
+    Ok(Json(PoolsBody { pairs, unmet, unmet_by_name }))
 }
 
 /// Drain a node

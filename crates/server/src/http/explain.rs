@@ -5,9 +5,12 @@ use std::str::FromStr;
 use axum::Json;
 use axum::extract::State;
 use lingua_core::eligibility::{Need, Route, WhyNot};
+use lingua_core::inventory::Requirements;
+use lingua_core::limits::{MAX_FEATURES_PER_JOB, MAX_MODELS_PER_JOB, MAX_SERVICES_PER_NODE};
 use lingua_core::outcome::Code;
 use lingua_core::{Lang, NodeId};
 use lingua_engine::Engine;
+use lingua_protocol::asked::{lowercase, names, regions};
 
 use super::error::{Answer, Refused, refusals, refused};
 use super::query::Params;
@@ -28,6 +31,10 @@ refusals!(Refusals: InvalidMessage, InvalidLanguage);
         ("tgt" = String, Query, description = "The target language", example = "zh"),
         ("tts" = Option<bool>, Query, description = "Whether the job needs speech output; true if absent"),
         ("tenant" = Option<String>, Query, description = "The tenant of the job; `default` if absent"),
+        ("services" = Option<String>, Query, description = "Services that the job asks for, each `name` or `name@version`, separated by commas"),
+        ("models" = Option<String>, Query, description = "Models, in the same form"),
+        ("features" = Option<String>, Query, description = "Features, in the same form"),
+        ("residency" = Option<String>, Query, description = "Regions that the node may be in, separated by commas, in addition to those of the tenant"),
         ("node" = Option<String>, Query, description = "Also explain whether this node could take a job that names it"),
     ),
     responses((status = 200, body = ExplainBody), Refusals)
@@ -40,7 +47,9 @@ pub(crate) async fn explain(
     let Speech(tts) = params.get("tts")?.unwrap_or(Speech(true));
     let node: Option<NodeId> = params.get("node")?;
     let route = Route::Directed(src, tgt);
-    let need = Need::of(route, tts, params.get("tenant")?.unwrap_or_else(default_tenant));
+    let tenant = params.get("tenant")?.unwrap_or_else(default_tenant);
+    let asks = engine.settings().asks_of(asked(&params)?, &tenant);
+    let need = Need { asks, ..Need::of(route, tts, tenant) };
     let (explanation, missing) = {
         let mut fleet = engine.fleet().lock();
         (fleet.explain(&need), fleet.shortage(&need))
@@ -51,6 +60,7 @@ pub(crate) async fn explain(
         src: src.to_string(),
         tgt: tgt.to_string(),
         tts,
+        asks: need.asks.each().map(|ask| ask.to_string()).collect(),
         nodes: explanation.nodes,
         eligible: explanation.eligible,
         last_resort: explanation.last_resort,
@@ -61,6 +71,24 @@ pub(crate) async fn explain(
         waiting: engine.jobs.waiting(route, tts),
         node: node.map(|id| stands(&engine, id, need)).transpose()?,
     }))
+}
+
+/// What the job would ask for by name.
+fn asked(params: &Params) -> Result<Requirements, Refused> {
+    let words = |name: &str| -> Result<Vec<String>, Refused> {
+        let list: Option<String> = params.get(name)?;
+        let words = list.iter().flat_map(|list| list.split(','));
+        Ok(words.filter(|word| !word.is_empty()).map(str::to_owned).collect())
+    };
+    let services = names("services", &words("services")?, MAX_SERVICES_PER_NODE)?;
+    let features = names("features", &words("features")?, MAX_FEATURES_PER_JOB)?;
+    Ok(Requirements {
+        services: lowercase(services),
+        models: names("models", &words("models")?, MAX_MODELS_PER_JOB)?,
+        features: lowercase(features),
+        regions: regions("residency", &words("residency")?)?,
+        ..Requirements::default()
+    })
 }
 
 fn language(params: &Params, name: &str) -> Result<Lang, Refused> {

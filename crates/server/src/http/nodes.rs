@@ -72,7 +72,7 @@ pub(crate) async fn register(
         .nodes
         .register(Register {
             declaration: caller
-                .narrowed(abilities.declaration(engine.settings().default_max_slots)?),
+                .narrowed(abilities.declaration(engine.settings().default_max_slots)?)?,
             health,
             supports: report.supports(),
             arrival: caller.arrival(peer.address),
@@ -128,7 +128,7 @@ pub(crate) async fn heartbeat(
     let mut abilities = node.abilities.lock().clone();
     if report.abilities(&mut abilities)? && abilities != *node.abilities.lock() {
         let default_slots = door.engine.settings().default_max_slots;
-        beat.declaration = Some(caller.narrowed(abilities.declaration(default_slots)?));
+        beat.declaration = Some(caller.narrowed(abilities.declaration(default_slots)?)?);
     }
     beat.services = report.running_services(&abilities);
     door.engine.nodes.heartbeat(&node.connection, beat)?;

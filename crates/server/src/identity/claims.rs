@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lingua_core::limits::MAX_SLOTS;
-use lingua_core::{NodeId, TenantId};
+use lingua_core::{NodeId, Region, TenantId};
 use serde::{Deserialize, Serialize};
 
 use super::flaw::Flaw;
@@ -77,6 +77,8 @@ pub(super) struct Claims {
     pub(super) tenants: Option<BTreeSet<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) max_slots: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) region: Option<String>,
 }
 
 /// Somebody who showed a good token.
@@ -91,6 +93,8 @@ pub(crate) struct Credential {
     pub(crate) tenants: Option<BTreeSet<TenantId>>,
     /// How many jobs a node may have at the same time.
     pub(crate) max_slots: Option<u32>,
+    /// Where a node is; anywhere if absent.
+    pub(crate) region: Option<Region>,
     pub(crate) jti: String,
     /// In epoch seconds.
     pub(crate) not_before: u64,
@@ -119,9 +123,12 @@ impl Credential {
                 .collect()
         });
         let tenants: Option<BTreeSet<TenantId>> = tenants.transpose()?;
-        let none = tenant.is_none() && tenants.is_none() && claims.max_slots.is_none();
+        let region = claims.region.map(|region| Region::new(region).map_err(|_| Flaw::BadClaims));
+        let region = region.transpose()?;
+        let own = claims.max_slots.is_none() && region.is_none();
+        let none = tenant.is_none() && tenants.is_none() && own;
         let fits = match claims.role {
-            Role::Session => tenant.is_some() && tenants.is_none() && claims.max_slots.is_none(),
+            Role::Session => tenant.is_some() && tenants.is_none() && own,
             Role::Node => {
                 let slots = claims.max_slots.is_none_or(|most| (1..=MAX_SLOTS).contains(&most));
                 tenant.is_none() && NodeId::new(&claims.sub).is_ok() && slots
@@ -137,6 +144,7 @@ impl Credential {
             tenant,
             tenants,
             max_slots: claims.max_slots,
+            region,
             jti: claims.jti,
             not_before: claims.nbf,
             expires: claims.exp,
@@ -150,5 +158,6 @@ impl Credential {
             && self.tenant == other.tenant
             && self.tenants == other.tenants
             && self.max_slots == other.max_slots
+            && self.region == other.region
     }
 }

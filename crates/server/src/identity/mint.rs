@@ -23,6 +23,7 @@ pub(crate) struct Wish {
     pub(crate) tenant: Option<String>,
     pub(crate) tenants: Option<BTreeSet<String>>,
     pub(crate) max_slots: Option<u32>,
+    pub(crate) region: Option<String>,
     pub(crate) issuer: String,
     pub(crate) audience: String,
     pub(crate) not_before_s: u64,
@@ -44,10 +45,11 @@ pub(crate) fn mint(key_file: &Path, wish: Wish) -> Result<String, String> {
         tenant: wish.tenant,
         tenants: wish.tenants,
         max_slots: wish.max_slots,
+        region: wish.region,
     };
     Credential::of(claims.clone()).map_err(|_| {
         "the token cannot be: a session's has a tenant, a node's has its id as the subject and may \
-         have tenants and slots, an administrator's, a viewer's and one for metrics have none of these; names are letters, digits and ._@-"
+         have tenants, slots and a region, an administrator's, a viewer's and one for metrics have none of these; names are letters, digits and ._@-"
             .to_owned()
     })?;
     let header = Header {

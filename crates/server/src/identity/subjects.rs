@@ -110,6 +110,7 @@ mod tests {
             tenant: Some(TenantId::new(tenant).unwrap()),
             tenants: None,
             max_slots: None,
+            region: None,
             jti: "j".to_owned(),
             not_before: 0,
             expires: u64::MAX,

@@ -80,6 +80,7 @@ fn session() -> Wish {
         tenant: Some("acme".to_owned()),
         tenants: None,
         max_slots: None,
+        region: None,
         issuer: "lingua".to_owned(),
         audience: "lingua".to_owned(),
         not_before_s: NOW,
@@ -345,14 +346,31 @@ async fn who_is_inside_leaves_when_the_token_ends() {
 }
 
 #[test]
+fn a_nodes_token_says_where_it_is_and_no_other_region_is_taken() {
+    let place = Place::new();
+    let wish = Wish { region: Some("eu".to_owned()), ..node() };
+    let caller = place.authenticator.caller(Some(&place.mint(wish)), NOW).unwrap();
+    let in_region = |name: Option<&str>| {
+        let region = name.map(|name| name.parse().unwrap());
+        caller.narrowed(Declaration { max_slots: 1, region, ..Declaration::default() })
+    };
+    for said in [None, Some("eu")] {
+        assert_eq!(in_region(said).unwrap().region.unwrap().as_str(), "eu", "{said:?}");
+    }
+    let refusal = in_region(Some("us")).unwrap_err();
+    assert_eq!(refusal.code, Code::Forbidden);
+    assert_eq!(refusal.detail, "region: the token is for eu, not for us");
+}
+
+#[test]
 fn a_nodes_token_bounds_what_it_declares() {
     let place = Place::new();
     let caller = place.authenticator.caller(Some(&place.mint(node())), NOW).unwrap();
     let declared = Declaration { max_slots: 256, ..Declaration::default() };
-    let narrowed = caller.narrowed(declared.clone());
+    let narrowed = caller.narrowed(declared.clone()).unwrap();
     assert_eq!(narrowed.max_slots, 3);
     assert_eq!(narrowed.tenants, Some([TenantId::new("acme").unwrap()].into()));
-    assert_eq!(caller.narrowed(Declaration { max_slots: 2, ..declared }).max_slots, 2);
+    assert_eq!(caller.narrowed(Declaration { max_slots: 2, ..declared }).unwrap().max_slots, 2);
     assert!(caller.is_node("node-1").is_ok());
     assert_eq!(caller.is_node("node-2").unwrap_err().code, Code::Forbidden);
     let session = place.authenticator.caller(Some(&place.mint(session())), NOW).unwrap();
@@ -402,6 +420,8 @@ fn tokens_that_cannot_be_are_not_signed() {
         Wish { tenant: Some("t".to_owned()), ..node() },
         Wish { max_slots: Some(257), ..node() },
         Wish { max_slots: Some(0), ..node() },
+        Wish { region: Some("e u".to_owned()), ..node() },
+        Wish { region: Some("eu".to_owned()), ..session() },
         Wish { role: Role::Admin, ..session() },
         Wish { role: Role::Viewer, ..session() },
         Wish { role: Role::Metrics, max_slots: Some(1), tenant: None, ..session() },

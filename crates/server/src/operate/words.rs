@@ -9,6 +9,8 @@ pub(super) fn why_not(word: &str) -> &str {
         "tts" => "does not speak the target language",
         "service" => "has a service that is not ready",
         "model" => "lacks a model",
+        "feature" => "lacks a feature",
+        "region" => "is in another region",
         "tenant" => "serves other tenants only",
         "text" => "takes speech only, and no text",
         "private" => "takes only jobs that name it",

@@ -147,8 +147,7 @@ impl Bench {
             route: Route::Directed(Lang::new("en")?, Lang::new("zh")?),
             speech: true,
             typed: false,
-            services: Vec::new(),
-            models: Vec::new(),
+            asks: lingua_core::inventory::Asks::NONE,
             tenant: "default".parse()?,
             named: false,
         };

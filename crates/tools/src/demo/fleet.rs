@@ -28,6 +28,7 @@ const TEXT_EVERY: Duration = Duration::from_millis(1_300);
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     name: &'static str,
+    region: &'static str,
     languages: &'static [&'static str],
     slots: u32,
     /// Median and 99th percentile of the time for a job.
@@ -50,28 +51,29 @@ enum Trait {
 
 const fn kind(
     name: &'static str,
+    region: &'static str,
     languages: &'static [&'static str],
     slots: u32,
     takes_ms: (u64, u64),
     trait_: Trait,
 ) -> Kind {
-    Kind { name, languages, slots, takes_ms, trait_ }
+    Kind { name, region, languages, slots, takes_ms, trait_ }
 }
 
 /// Twelve; a larger fleet has several of each. Korean has a single slow slot, which only a scarce demo asks for.
 const KINDS: [Kind; 12] = [
-    kind("hamburg-a100", &["en", "zh", "de", "fr"], 6, (350, 900), Trait::Plain),
-    kind("seoul-laptop", &["en", "ko"], 1, (1_200, 3_000), Trait::Plain),
-    kind("tokyo-4090", &["en", "zh", "ja"], 4, (300, 800), Trait::Plain),
-    kind("madrid-3090", &["en", "es", "fr"], 4, (400, 1_100), Trait::Plain),
-    kind("berlin-3090", &["en", "de", "es", "fr"], 4, (450, 1_200), Trait::Plain),
-    kind("shanghai-l4", &["en", "zh", "ja"], 3, (500, 1_400), Trait::Plain),
-    kind("lyon-attic", &["en", "fr", "de", "zh"], 2, (1_800, 4_500), Trait::Plain),
-    kind("library", &["en", "zh", "ja", "es", "de", "fr"], 4, (250, 700), Trait::TextOnly),
-    kind("oslo-flaky", &["en", "zh", "es", "ja"], 3, (350, 1_000), Trait::Unreliable),
-    kind("lisbon-night", &["en", "es", "ja"], 3, (400, 1_000), Trait::Drained),
-    kind("vienna-veteran", &["en", "de", "zh"], 2, (600, 1_500), Trait::Old),
-    kind("osaka-4080", &["en", "ja", "zh"], 4, (350, 900), Trait::Plain),
+    kind("hamburg-a100", "eu", &["en", "zh", "de", "fr"], 6, (350, 900), Trait::Plain),
+    kind("seoul-laptop", "asia", &["en", "ko"], 1, (1_200, 3_000), Trait::Plain),
+    kind("tokyo-4090", "asia", &["en", "zh", "ja"], 4, (300, 800), Trait::Plain),
+    kind("madrid-3090", "eu", &["en", "es", "fr"], 4, (400, 1_100), Trait::Plain),
+    kind("berlin-3090", "eu", &["en", "de", "es", "fr"], 4, (450, 1_200), Trait::Plain),
+    kind("shanghai-l4", "asia", &["en", "zh", "ja"], 3, (500, 1_400), Trait::Plain),
+    kind("lyon-attic", "eu", &["en", "fr", "de", "zh"], 2, (1_800, 4_500), Trait::Plain),
+    kind("library", "us", &["en", "zh", "ja", "es", "de", "fr"], 4, (250, 700), Trait::TextOnly),
+    kind("oslo-flaky", "eu", &["en", "zh", "es", "ja"], 3, (350, 1_000), Trait::Unreliable),
+    kind("lisbon-night", "eu", &["en", "es", "ja"], 3, (400, 1_000), Trait::Drained),
+    kind("vienna-veteran", "eu", &["en", "de", "zh"], 2, (600, 1_500), Trait::Old),
+    kind("osaka-4080", "asia", &["en", "ja", "zh"], 4, (350, 900), Trait::Plain),
 ];
 
 /// Directions that are wanted as text.
@@ -220,12 +222,49 @@ impl Kind {
             ..NodeOptions::new(format!("ws://{front}/ws/node")).node_id(name).max_jobs(self.slots)
         };
         let languages: Vec<_> = self.languages.iter().map(|&one| one.to_owned()).collect();
+        self.install(&mut options);
         options.asr_languages.clone_from(&languages);
         options.semantic_languages.clone_from(&languages);
         if self.trait_ != Trait::TextOnly {
             options.tts_languages = languages;
         }
         options
+    }
+
+    /// Where it is and what it has. An agent from before says it too, in its own words.
+    fn install(&self, options: &mut NodeOptions) {
+        if self.trait_ == Trait::Old {
+            return;
+        }
+        let (large, speaks) = (self.slots >= 4, self.trait_ != Trait::TextOnly);
+        let whisper = if large { "3" } else { "2" };
+        let mut models = vec![
+            json!({ "model_id": "whisper", "version": whisper, "kind": "asr", "languages": self.languages }),
+            json!({ "model_id": "nllb", "version": "1.3", "kind": "nmt", "languages": self.languages }),
+        ];
+        let service = |id: &str, kind: &str, version: &str| json!({ "service_id": id, "type": kind, "version": version, "status": "running" });
+        let mut services = vec![
+            service("faster-whisper", "asr", "1.4.0"),
+            service("semantic-repair", "semantic", "2.1"),
+            service("nllb-serve", "nmt", "1.3.1"),
+        ];
+        if speaks {
+            models.push(
+                json!({ "model_id": "xtts", "version": "2", "kind": "tts", "loaded": large }),
+            );
+            services.push(service("xtts-serve", "tts", "2.0.3"));
+        }
+        if large {
+            services.push(service("your-tts", "tone", "2"));
+        }
+        let gpu = if large { ("NVIDIA RTX 4090", 24) } else { ("NVIDIA RTX 3060", 12) };
+        options.installed_models = Some(Value::Array(models));
+        options.installed_services = Some(Value::Array(services));
+        options.register_overrides = json!({
+            "region": self.region,
+            "features_supported": { "emotion_detection": large, "diarization": "2.1" },
+            "hardware": { "cpu_cores": 4 * self.slots, "memory_gb": 32, "gpus": [{ "name": gpu.0, "memory_gb": gpu.1 }] },
+        });
     }
 
     fn behaviour(&self) -> Behaviour {

@@ -5,6 +5,7 @@ use super::super::tests::{SPOKEN, entry, free_slot, id, pair, take_slot, writes}
 use super::super::{NodeEntry, Standing};
 use super::*;
 use crate::fleet::select::{SelectPolicy, Selector, Wish};
+use crate::inventory::Asks;
 
 /// A language that only this node has.
 fn own(n: usize) -> String {
@@ -32,7 +33,7 @@ fn a_member_of_a_small_class_is_drawn_as_often_as_one_of_a_large_class() {
             fleet.put(id(&format!("{which}.{n}")), entry(writes(lists[which], 1)));
         }
     }
-    let (at, _) = fleet.pool_of(pair("en", "zh"), SPOKEN).unwrap();
+    let (at, _) = fleet.pool_of(pair("en", "zh"), SPOKEN, &Asks::NONE).unwrap();
     let fair = |fleet: &mut Fleet, subset: Subset, members: usize| {
         let (mut counts, mut chance) = (HashMap::new(), Chance::new(members as u64));
         let mut draws = 0;
@@ -63,7 +64,7 @@ fn the_draw_stays_fair_when_all_nodes_but_a_few_are_of_one_class() {
         fleet.put(id(&format!("n{n}")), entry(writes(tags, 1)));
     }
     let (mut counts, mut chance) = (HashMap::new(), Chance::new(7));
-    let (at, _) = fleet.pool_of(pair("en", "zh"), SPOKEN).unwrap();
+    let (at, _) = fleet.pool_of(pair("en", "zh"), SPOKEN, &Asks::NONE).unwrap();
     let mut draws = 0;
     while draws < 90_000 {
         for ix in fleet.draw(at, Subset::All, &mut chance).unwrap().members() {

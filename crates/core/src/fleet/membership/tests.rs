@@ -10,6 +10,7 @@ use super::*;
 use crate::chance::Chance;
 use crate::eligibility::Standing;
 use crate::ids::NodeId;
+use crate::inventory::Asks;
 use crate::node::{Declaration, NmtPairs};
 
 /// What classes and pools must be, whatever happened before.
@@ -28,7 +29,7 @@ pub(crate) fn assert_sound(fleet: &Fleet) {
         assert_eq!(node.load().is_open(), state.profile.tenants.is_none());
         assert_eq!(fleet.cost_micros(node.ix), state.profile.cost_micros);
         let same = fleet.region.is_some() && fleet.region == state.profile.region;
-        assert_eq!(node.load().is_same_region(), same);
+        assert_eq!(fleet.region(node.ix).is_near(fleet.near(None)), same);
     }
     for (class, nodes) in &classes {
         let head = fleet.classes.head(*class);
@@ -131,7 +132,7 @@ fn naive(fleet: &Fleet, which: usize, subset: Subset) -> Vec<NodeIx> {
 fn drawn(fleet: &mut Fleet, which: usize, subset: Subset, bits: u64) -> Vec<NodeIx> {
     let (src, tgt) = PAIRS[which];
     let mut met = Vec::new();
-    let Some((at, _)) = fleet.pool_of(pair(src, tgt), SPOKEN) else { return met };
+    let Some((at, _)) = fleet.pool_of(pair(src, tgt), SPOKEN, &Asks::NONE) else { return met };
     let mut chance = Chance::new(bits);
     for _ in 0..150 {
         let Some(mut sample) = fleet.draw(at, subset, &mut chance) else { break };
@@ -147,7 +148,7 @@ fn drawn(fleet: &mut Fleet, which: usize, subset: Subset, bits: u64) -> Vec<Node
 }
 
 fn play(steps: Vec<Step>) {
-    let bounds = PoolBounds { pools: 4, empty_pools: 1, entries: 60 };
+    let bounds = PoolBounds { pools: 4, empty_pools: 1, asking_pools: 2, entries: 60 };
     let mut fleet = Fleet::with_bounds(bounds);
     for step in steps {
         match step {
@@ -192,7 +193,7 @@ proptest! {
 fn pools_do_not_grow_by_classes_that_are_gone() {
     let mut fleet = Fleet::default();
     fleet.put(id("stays"), entry(writes(&["en", "zh"], 1)));
-    fleet.pool_of(pair("en", "zh"), SPOKEN).unwrap();
+    fleet.pool_of(pair("en", "zh"), SPOKEN, &Asks::NONE).unwrap();
     for n in 0..2_000u32 {
         let own: String = [b'q', b'a' + (n / 26 % 26) as u8, b'a' + (n % 26) as u8]
             .map(char::from)

@@ -54,6 +54,20 @@ fn firsts(fleet: &mut Fleet, rank: RankRule, draws: u64) -> HashMap<String, u64>
 }
 
 #[test]
+fn a_session_that_says_where_it_is_is_near_there_and_not_near_the_instance() {
+    let nodes = [("here", node(Some("here"), 0), 0), ("there", node(Some("there"), 0), 0)];
+    let mut fleet = fleet(&nodes);
+    let policy = SelectPolicy { rank: RankRule::Region, ..SelectPolicy::default() };
+    for (said, first) in [(None, "here"), (Some("there"), "there"), (Some("here"), "here")] {
+        for chance in 0..50 {
+            let wish = Wish { region: said.map(region), ..Wish::default() };
+            let mut selector = Selector::new(need("en", "zh"), wish, policy, chance);
+            assert_eq!(selector.next(&mut fleet).unwrap().node.as_str(), first, "{said:?}");
+        }
+    }
+}
+
+#[test]
 fn of_equally_loaded_nodes_those_in_the_same_region_go_first() {
     let mut fleet = fleet(&[
         ("near-busy", node(Some("here"), 0), 5),

@@ -77,7 +77,7 @@ impl Selector {
         if fleet.load(ix).is_last_resort() {
             return false;
         }
-        let rank = self.policy.rank.rank(&Facts::of(fleet, ix));
+        let rank = self.rank(fleet, ix);
         if rank.is_best() {
             // It will probably be chosen: this loads its id into the cache.
             std::hint::black_box(fleet.exists(ix));
@@ -86,6 +86,10 @@ impl Selector {
         self.queue.push(Drawn { rank, node: ix, record_version: Some(fleet.record_version()) });
         self.sample_left -= 1;
         rank.is_best()
+    }
+
+    fn rank(&self, fleet: &Fleet, node: NodeIx) -> Rank {
+        self.policy.rank.rank(&Facts::of(fleet, node, self.wish.region.as_ref()))
     }
 
     pub(super) fn find_spared(&mut self, fleet: &Fleet) {
@@ -103,7 +107,7 @@ impl Selector {
             demerits.swap(i, other);
             let (id, demerit) = demerits[i];
             if let Some(node) = fleet.index_of(id) {
-                let rank = self.policy.rank.rank(&Facts::of(fleet, node)).after(demerit);
+                let rank = self.rank(fleet, node).after(demerit);
                 self.queue.push(Drawn { rank, node, record_version: None });
             }
         }

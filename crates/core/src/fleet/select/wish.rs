@@ -1,7 +1,7 @@
 //! What a job wishes about its node, beyond what it needs.
 
 use crate::fleet::RankRule;
-use crate::ids::NodeId;
+use crate::ids::{NodeId, Region};
 
 /// How far choosing goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +44,8 @@ pub struct Wish {
     pub excluded: Vec<NodeId>,
     /// Who has heard how much of the conversation.
     pub heard: Heard,
+    /// Where the person is, by their own word; else they are where this instance is.
+    pub region: Option<Region>,
 }
 
 /// Who has heard how many of a conversation's utterances; bounded, for the nodes that heard most.

@@ -8,7 +8,7 @@ use lingua_core::budget::Timing;
 use lingua_core::link::event::{Answer, Call, Heartbeat, Registered, ToNode};
 use lingua_core::link::{
     Arrival, BreakerPolicy, BreakerState, Effect, Event, FORGET_AFTER, NewAttempt, PUT_ASIDE_AFTER,
-    Policy, Reputation, SlowStart, Supports,
+    Percents, Policy, Reputation, SlowStart, Supports, Thresholds,
 };
 use lingua_core::node::{Declaration, Health, NodeProfile, Order};
 use lingua_core::rate::Rate;
@@ -25,7 +25,7 @@ fn policy() -> Policy {
         timing: Timing::stable(),
         breaker: BreakerPolicy { failures: 3, first_pause_ms: 500, longest_pause_ms: 4_000 },
         slow_start: SlowStart::All,
-        overload_above: 95.0,
+        overload_above: Thresholds::of_all(95.0),
         updates: Rate::new(10, SECOND, 10),
         lookups: Rate::new(LOOKUPS_PER_S, SECOND, LOOKUP_BURST),
     }
@@ -194,8 +194,8 @@ impl Driver {
             ..Declaration::default()
         };
         let profile = NodeProfile::from_declaration(declaration).unwrap();
-        let over = over.then(|| self.node.epoch()).filter(|_| self.node.is_connected());
-        let epoch = self.node.epoch() + 1;
+        let (over, epoch) = (over && self.node.is_connected(), self.node.epoch() + 1);
+        let over = over.then(|| self.node.epoch());
         if let Some(over) = over {
             for account in self.checker.accounts.values_mut() {
                 if account.sent_over == Some(over) {
@@ -203,9 +203,8 @@ impl Driver {
                 }
             }
         }
-        let (running, _) = self.running(says);
-        self.checker.recalls = true;
-        self.lists = running.is_some();
+        let running = self.running(says).0;
+        (self.lists, self.checker.recalls) = (running.is_some(), true);
         self.supports = supports(which);
         self.feed(Event::Registered(Box::new(Registered {
             epoch,
@@ -223,6 +222,7 @@ impl Driver {
             hold: moved.then_some(Duration::from_secs(20)),
             at_ms: self.now.as_millis() + 1,
             reputation: self.kept.clone().map(|kept| kept.aged(self.now.since(self.kept_at))),
+            percents: Percents::default(),
         })));
         self.max = self.node.vitals().open_slots;
     }
@@ -260,6 +260,7 @@ impl Driver {
             hold: None,
             at_ms: self.now.as_millis(),
             reputation: Some(kept.clone().aged(age)),
+            percents: Percents::default(),
         };
         next.on_event(self.now, Event::Registered(Box::new(told)));
         let (before, begins) = (kept.aged(age), next.reputation());
@@ -352,7 +353,7 @@ impl Driver {
             }
             Op::Beat { stale, running, percent } => {
                 let (running, running_count) = self.running(running);
-                let percents = vec![f64::from(percent)];
+                let percents = Percents { cpu: Some(percent.into()), ..Percents::default() };
                 let beat = Heartbeat { running, running_count, percents, ..Heartbeat::default() };
                 match (stale, self.node.epoch()) {
                     (_, 0) => {}

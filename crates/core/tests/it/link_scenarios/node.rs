@@ -8,7 +8,8 @@ use lingua_core::link::event::{
     Answer, Call, Heartbeat, JobMessage, MessageKind, News, Registered, ToNode, TokenClaim,
 };
 use lingua_core::link::{
-    Arrival, BreakerPolicy, Effect, Event, Kinds, Machine, NewAttempt, Policy, SlowStart, Supports,
+    Arrival, BreakerPolicy, Effect, Event, Kinds, Machine, NewAttempt, Percents, Policy, SlowStart,
+    Supports, Thresholds,
 };
 use lingua_core::node::{Declaration, Health, NodeProfile, Order};
 use lingua_core::rate::Rate;
@@ -49,7 +50,7 @@ impl Node {
             timing: Timing::stable(),
             breaker: BreakerPolicy { failures: 2, first_pause_ms: 500, longest_pause_ms: 1_000 },
             slow_start: SlowStart::Off,
-            overload_above: 95.0,
+            overload_above: Thresholds::of_all(95.0),
             updates: Rate::new(100, second, 100),
             lookups: Rate::new(10, second, 10),
         };
@@ -105,6 +106,7 @@ impl Node {
             hold: None,
             at_ms: 1,
             reputation: None,
+            percents: Percents::default(),
         };
         self.feed(Event::Registered(Box::new(registered)))
     }

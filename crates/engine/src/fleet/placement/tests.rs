@@ -33,8 +33,7 @@ fn choose(view: &Arc<FleetView>) -> Option<Placement> {
         route: Route::Directed(Lang::new("en").unwrap(), Lang::new("zh").unwrap()),
         speech: false,
         typed: false,
-        services: Vec::new(),
-        models: Vec::new(),
+        asks: lingua_core::inventory::Asks::NONE,
         tenant: TenantId::new("t").unwrap(),
         named: false,
     };

@@ -8,9 +8,10 @@ use std::task::{Context, Poll};
 
 use lingua_core::eligibility::Route;
 use lingua_core::fleet::Fallbacks;
+use lingua_core::inventory::Requirements;
 use lingua_core::session::Routes;
 use lingua_core::{Lang, TenantId};
-use lingua_engine::job::JobOptions;
+use lingua_engine::job::{Asked, JobOptions};
 use lingua_engine::sessions::commands::CommandReceiver;
 use lingua_engine::sessions::connection::{ClientConnection, CloseReason, ConnectionEvent};
 use lingua_engine::sessions::inbound::{FromClient, Opening, Supports};
@@ -62,6 +63,8 @@ pub fn opening() -> Opening {
         routes: Routes::one(Route::Directed(lang("en"), lang("zh"))),
         speech: false,
         typed: false,
+        asked: Asked::default(),
+        asks: Requirements::default(),
         fallbacks: Fallbacks { captions: true, ..Fallbacks::NONE },
         says_form: false,
         profile: None,

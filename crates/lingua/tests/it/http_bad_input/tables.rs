@@ -52,9 +52,10 @@ pub(super) fn dispatch(table: &mut Table) {
     table.field(path, &good, "dialect", &[json!(5), long(129), json!("a\u{7}")], BAD);
     table.field(path, &good, "context_text", &[json!(5), long(4_097), json!(["x"])], BAD);
     let large = json!({ "x": "y".repeat(70_000) });
-    for name in ["pipeline", "features"] {
-        table.field(path, &good, name, &[json!([]), json!("x"), json!(5), large.clone()], BAD);
-    }
+    table.field(path, &good, "pipeline", &[json!([]), json!("x"), json!(5), large.clone()], BAD);
+    let sixty_five: Value = (0..65).map(|i| format!("f{i}")).collect();
+    let no_features = [json!("x"), json!(5), large, json!([5]), json!(["a b"]), sixty_five];
+    table.field(path, &good, "features", &no_features, BAD);
     dispatch_options(table, path, &good);
 
     let strict = json!({"options": {"preferred_node_id": "nobody", "strict": true}});
@@ -137,6 +138,11 @@ fn dispatch_options(table: &mut Table, path: &str, good: &Value) {
         &[json!("x"), json!([""]), json!(["a b"]), json!([5]), json!({}), sixty_five],
     );
     let nine: Value = (0..9).map(|i| format!("m{i}")).collect();
+    let seventeen: Value = (0..17).map(|i| format!("r{i}")).collect();
+    option("residency", &[json!("eu"), json!([""]), json!(["e u"]), json!([5]), seventeen]);
+    option("region", &[json!("e u"), json!(5), json!(["eu"])]);
+    let sixty_five: Value = (0..65).map(|i| format!("f{i}")).collect();
+    option("features", &[json!("x"), json!([""]), json!(["a@1 2"]), json!([5]), sixty_five]);
     option("models", &[json!("m"), json!([""]), json!(["a b"]), json!([5]), json!({}), nine]);
 }
 
@@ -232,6 +238,7 @@ fn abilities_and_load(table: &mut Table, path: &str, good: &Value) {
         json!(5),
         json!([0.5]),
         json!({"gpu": "x"}),
+        json!({"gpu_mem": 1.5}),
         json!({"gpu": 52}),
         json!({"cpu": -0.1}),
         json!({"mem": 1.01}),

@@ -136,7 +136,7 @@ macro_rules! scenarios {
             models {
                 a_missing_model_is_remembered_and_the_job_goes_elsewhere,
                 a_missing_model_is_told_by_a_failed_result_too,
-                the_costly_reaction_happens_once,
+                each_node_that_misses_a_model_is_told_and_people_once,
                 a_gap_is_forgotten_after_a_while,
                 when_all_able_nodes_are_marked_the_oldest_mark_is_tried,
                 a_service_that_runs_again_ends_the_mark,

@@ -60,7 +60,7 @@ pub async fn a_missing_model_is_told_by_a_failed_result_too(on: On) {
     app.finish().await;
 }
 
-pub async fn the_costly_reaction_happens_once(on: On) {
+pub async fn each_node_that_misses_a_model_is_told_and_people_once(on: On) {
     let app = TestApp::start(on, calm()).await;
     let mut nodes = Vec::new();
     for name in ["a", "b", "c"] {
@@ -71,6 +71,8 @@ pub async fn the_costly_reaction_happens_once(on: On) {
         let assign = node.next_of("job_assign").await.unwrap();
         misses(node, &assign, "same-model").await;
         assert_eq!(code(&job).await, "MODEL_NOT_AVAILABLE");
+        let told = node.next_of("node_control").await.unwrap();
+        assert_eq!(told["command"], "update", "each node that misses it is told");
     }
     eventually("three reports", || gaps(&app, "reacted") + gaps(&app, "debounced") == 3).await;
     assert_eq!((gaps(&app, "reacted"), gaps(&app, "debounced")), (1, 2));

@@ -237,7 +237,7 @@ pub async fn it_is_overloaded_after_two_reports_in_a_row(on: On) {
     let app = TestApp::start(on, calm()).await;
     let node = old(&app, "old").await;
     let report = |percent: f64| json!({ "resource_usage": { "mem_percent": percent } });
-    let shown = || view(app.of_nodes(), "old").detail.mem_percent;
+    let shown = || view(app.of_nodes(), "old").detail.percents.mem;
     for (percent, overloaded) in [(99.0, false), (50.0, false), (98.0, false), (97.0, true)] {
         node.heartbeat(report(percent)).await.unwrap();
         super::eventually("it is reported", || shown() == Some(percent)).await;

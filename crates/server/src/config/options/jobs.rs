@@ -39,6 +39,9 @@ engine_section! {
         /// job that names a profile has that one. The options of this section set the figures of the profile of the
         /// instance; the other one has the figures of its preset.
         tenant_profiles in tenant_profiles;
+        /// Tenants whose jobs may only go to nodes of some regions, as "tenant=eu" or "tenant=eu+uk". A node that does not
+        /// say where it is gets none of them.
+        tenant_residency in tenant_residency;
         /// Languages by way of which a job is translated when no node translates directly: two jobs, one deadline. The
         /// second one needs a node with "text" in supports. Tried in this order; empty disables it.
         pivot_langs in pivot.langs;
@@ -48,7 +51,7 @@ engine_section! {
         /// one job in ten thousand; a single random choice refuses one in three.
         sample_k in select.sample_k, 1..=256;
         /// Which node of the sample is tried first. "load": the least loaded, then the fastest. "region": as "load",
-        /// but among equally loaded nodes those of this region first. "cheapest": the lowest cost, then the least
+        /// but among equally loaded nodes those of the session's region first, or of this one if it names none. "cheapest": the lowest cost, then the least
         /// loaded. Nodes register with a region and a cost. Ties are broken at random.
         rank in select.rank;
         /// The region of this instance and its clients, such as "eu-west". Required for rank = "region".

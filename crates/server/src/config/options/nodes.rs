@@ -16,8 +16,17 @@ engine_section! {
         /// for jobs that find no other free slot; with "all", nodes with a credential do not offer them at all. A node
         /// that the store knows begins with what it earned.
         slow_start in slow_start;
-        /// A node that reports higher use of CPU, GPU or memory is overloaded: it is used only if no other is free.
-        resource_threshold_percent in resource_threshold_percent, 1..=100;
+        /// A node that reports a higher use of CPU, GPU, GPU memory or memory is overloaded: it is used only if no other is
+        /// free, until all its figures are 5 points below their thresholds.
+        resource_threshold_percent in overload.resource, 1..=100;
+        /// The threshold of the CPU. 0: as resource_threshold_percent.
+        cpu_threshold_percent in overload.cpu, 0..=100;
+        /// The threshold of the GPU. 0: as resource_threshold_percent.
+        gpu_threshold_percent in overload.gpu, 0..=100;
+        /// The threshold of the GPU memory. 0: as resource_threshold_percent.
+        gpu_mem_threshold_percent in overload.gpu_mem, 0..=100;
+        /// The threshold of the memory. 0: as resource_threshold_percent.
+        mem_threshold_percent in overload.mem, 0..=100;
         /// Consecutive failures that open the circuit breaker of a node.
         breaker_failures in breaker.failures, 1..=1_000;
         /// How long the circuit breaker stays open the first time. Each further time is twice as long.

@@ -8,14 +8,16 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lingua_core::eligibility::{Form, Need, Route};
 use lingua_core::fleet::Fallbacks;
+use lingua_core::inventory::{Asks, Required};
 use lingua_core::job_key::{JobKey, Origin};
-use lingua_core::limits::{MAX_MODELS_PER_JOB, MAX_SERVICES_PER_NODE};
-use lingua_core::node::ServiceKind;
-use lingua_core::{ModelId, NodeId, Profile, RequestId, SessionId, SessionKey, TenantId, TurnId};
+use lingua_core::limits::MAX_FEATURES_PER_JOB;
+use lingua_core::time::millis;
+use lingua_core::{NodeId, Profile, RequestId, SessionId, SessionKey, TenantId, TurnId};
 use lingua_engine::Settings;
 use lingua_engine::audio::too_large;
 use lingua_engine::chance::Chance;
 use lingua_engine::job::{JobInput, JobOptions, JobSpec, Refusal};
+use lingua_protocol::asked::{Asked, AskedFields, as_object, lowercase, names, switched_on};
 use lingua_protocol::fields::{
     MAX_INDEX, MAX_WORD_CHARS, accepted, audio_format, direction, profile, typed, whole_pipeline,
 };
@@ -26,6 +28,7 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::job::JobBody;
 use super::{MAX_WAIT_MS, Object, invalid, parse, text, within, wrong};
+use crate::wire::session::framing::duration_of;
 
 /// Maximum length of the context, in characters.
 const MAX_CONTEXT_CHARS: usize = 4_096;
@@ -124,12 +127,21 @@ pub(crate) struct DispatchOptions {
     turn_ends: Option<bool>,
     /// The utterance's number within its session.
     utterance_index: Option<u64>,
-    /// Services that the node must have in addition to recognition, repair, translation and speech.
+    /// Services that the node must run in addition to recognition, repair, translation and speech, by type or by name:
+    /// `tone`, or `tone@2` for version 2 or a later one.
     #[schema(max_items = 64)]
     services: Option<Vec<String>>,
-    /// Models that the node must not miss.
-    #[schema(value_type = Option<Vec<String>>, max_items = 8)]
-    models: Option<Vec<ModelId>>,
+    /// Models that the node must have loaded, as `name` or `name@version`.
+    #[schema(max_items = 8)]
+    models: Option<Vec<String>>,
+    /// Features that the node must have, as `name` or `name@version`.
+    #[schema(max_items = 64)]
+    features: Option<Vec<String>>,
+    /// Regions where the node may be; a node that does not say where it is is in none.
+    #[schema(max_items = 16)]
+    residency: Option<Vec<String>>,
+    /// Where the person is: with `jobs.rank = "region"` nodes there go first. Absent: where the instance is.
+    region: Option<String>,
 }
 
 /// The node of the job.
@@ -163,8 +175,7 @@ pub(crate) struct Order {
     form: Form,
     fallbacks: Fallbacks,
     profile: Option<Profile>,
-    services: Vec<ServiceKind>,
-    models: Vec<ModelId>,
+    asked: Asked,
     preferred: Option<NodeId>,
     strict: bool,
     turn: Option<TurnId>,
@@ -207,6 +218,20 @@ impl DispatchRequest {
         let (a, b) = (job.lang_a.as_deref(), job.lang_b.as_deref());
         let (route, mode) = direction(&job.src_lang, &job.tgt_lang, job.mode.take(), a, b)?;
         job.mode = mode;
+        let fields_asked = AskedFields {
+            services: options.services,
+            models: options.models,
+            residency: options.residency,
+            region: options.region,
+            ..AskedFields::default()
+        };
+        let mut asked = fields_asked.read("options.", &mut job, &Asked::default())?;
+        if let Some(words) = options.features {
+            let features = names("options.features", &words, MAX_FEATURES_PER_JOB)?;
+            asked.named.features.extend(lowercase(features));
+            job.features.get_or_insert_with(|| as_object(&asked.named.features));
+        }
+        asked.named.services.extend(job.pipeline.iter().flat_map(switched_on));
         job.check()?;
         let words: Option<Vec<&str>> =
             options.accept.as_ref().map(|words| words.iter().map(String::as_str).collect());
@@ -244,8 +269,7 @@ impl DispatchRequest {
             form,
             fallbacks,
             profile: profile("options.profile", options.profile.as_deref())?,
-            services: services(options.services.unwrap_or_default())?,
-            models: models(options.models.unwrap_or_default())?,
+            asked,
             preferred: options.preferred_node_id,
             strict,
             turn: options.turn_id,
@@ -272,20 +296,9 @@ impl Order {
             Some(request) => Origin::Request(request),
             None => Origin::Unnamed(chance.nonce()),
         };
-        let services = self.services.iter().map(|kind| ("service ", kind.as_str()));
-        let models = self.models.iter().map(|model| ("model ", model.as_str()));
-        let features = self.work.options.features.iter().map(|json| ("features ", json.get()));
-        let speech_ms = pcm_ms(&self.work, audio.len());
-        let speech = self.form.speech.then_some(("tts", ""));
-        let typed = self.form.typed.then_some(("text", ""));
-        let asked: Vec<String> = speech
-            .into_iter()
-            .chain(typed)
-            .chain(services)
-            .chain(models)
-            .chain(features)
-            .map(|(kind, name)| format!("{kind}{name}"))
-            .collect();
+        let asks = settings.asks_of(self.asked.named, &tenant);
+        let asked = features_of(self.form, &asks, &self.work.options);
+        let speech_ms = speech_ms(&self.work, &audio);
         let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
         let key = JobKey {
             session: &session,
@@ -303,14 +316,14 @@ impl Order {
                 route: self.route,
                 speech: self.form.speech,
                 typed: self.form.typed,
-                services: self.services,
-                models: self.models,
+                asks,
                 tenant,
                 named: false,
             },
             fallbacks: self.fallbacks,
             profile,
             preferred: self.preferred,
+            region: self.asked.region,
             strict: self.strict,
             turn: self.turn,
             past: None,
@@ -323,12 +336,30 @@ impl Order {
     }
 }
 
-/// How long so many bytes of speech last, where the format says it: samples of 16 bits.
-fn pcm_ms(work: &JobInput, bytes: usize) -> u64 {
-    if work.typed || work.audio_format != "pcm16" {
+/// How long the speech lasts; 0 if that is not known, as of a text.
+fn speech_ms(work: &JobInput, audio: &Bytes) -> u64 {
+    if work.typed {
         return 0;
     }
-    bytes as u64 * 1_000 / (2 * u64::from(work.sample_rate.max(1)))
+    let duration = duration_of(&work.audio_format, work.sample_rate, audio).unwrap_or_default();
+    millis(duration)
+}
+
+/// What is wanted of a job, as its identity has it.
+fn features_of(form: Form, asks: &Asks, options: &JobOptions) -> Vec<String> {
+    let each = |kind: &str, list: &[Required]| -> Vec<String> {
+        list.iter().map(|required| format!("{kind} {required}")).collect()
+    };
+    let speech = form.speech.then(|| "tts".to_owned());
+    let typed = form.typed.then(|| "text".to_owned());
+    let regions = asks.regions.iter().map(|region| format!("region {region}"));
+    let passed = options.features.iter().map(|json| format!("features {}", json.get()));
+    let mut all: Vec<String> = speech.into_iter().chain(typed).collect();
+    all.extend(each("service", &asks.services));
+    all.extend(each("model", &asks.models));
+    all.extend(each("feature", &asks.features));
+    all.extend(regions.chain(passed));
+    all
 }
 
 /// Where what is to be translated is, and whether it is a text.
@@ -352,23 +383,6 @@ fn source(
         return Err(too_large(max_bytes));
     }
     Ok((Source::Here(audio.into()), false))
-}
-
-fn services(words: Vec<String>) -> Result<Vec<ServiceKind>, Refusal> {
-    if words.len() > MAX_SERVICES_PER_NODE {
-        let most = format_args!("has more than {MAX_SERVICES_PER_NODE} types");
-        return Err(wrong("options.services", most));
-    }
-    let kinds = words.iter().map(|word| ServiceKind::new(word));
-    kinds.collect::<Result<_, _>>().map_err(|error| wrong("options.services", error))
-}
-
-fn models(models: Vec<ModelId>) -> Result<Vec<ModelId>, Refusal> {
-    if models.len() > MAX_MODELS_PER_JOB {
-        let most = format_args!("has more than {MAX_MODELS_PER_JOB} models");
-        return Err(wrong("options.models", most));
-    }
-    Ok(models)
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! Nodes, pairs and explanations, for operators and node owners.
 
+use std::collections::BTreeMap;
+
 use lingua_core::eligibility::{Route, WhyNot};
 use lingua_core::node::{NmtPairs, NodeProfile};
-use lingua_engine::explain::NodeView;
+use lingua_engine::explain::{Lacking, NodeView};
+use lingua_engine::jobs::InVain;
 use lingua_engine::nodes::{BreakerView, Supports};
-use lingua_engine::pairs::PairView;
+use lingua_engine::pairs::{PairView, Supply};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -40,7 +43,7 @@ pub(crate) struct NodeBody {
     slots: Slots,
     /// Running attempts.
     running: usize,
-    /// How long its recent jobs took.
+    /// How long its recent jobs took for each second of speech.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_ms: Option<u32>,
     /// When it was first seen, in epoch milliseconds; of a node of another instance only in the view of one
@@ -53,7 +56,7 @@ pub(crate) struct NodeBody {
     failed: u64,
     /// Attempts that failed on it, by code.
     #[schema(example = json!({"NMT_TIMEOUT": 3}))]
-    failed_by_code: std::collections::BTreeMap<String, u64>,
+    failed_by_code: BTreeMap<String, u64>,
     /// What it can do.
     abilities: AbilitiesBody,
     /// Protocol features that it supports.
@@ -100,7 +103,7 @@ pub(crate) struct AbilitiesBody {
     nmt: Vec<String>,
     /// Types of services with whether each is ready.
     #[schema(example = json!({"asr": true}))]
-    services: std::collections::BTreeMap<String, bool>,
+    services: BTreeMap<String, bool>,
     /// It takes only jobs that name it.
     private: bool,
     /// Where it runs.
@@ -129,6 +132,9 @@ pub(crate) struct DetailBody {
     /// GPU in use, as last reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_percent: Option<f64>,
+    /// Memory of the GPU in use, as last reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_mem_percent: Option<f64>,
     /// Memory in use, as last reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     mem_percent: Option<f64>,
@@ -159,6 +165,10 @@ pub(crate) struct Wanted {
     /// What the node lacks for it.
     #[schema(example = json!(["nmt"]))]
     lacks: Vec<&'static str>,
+    /// What it does not have of what such jobs ask for by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(example = json!(["model(whisper@3)"]))]
+    asks: Vec<String>,
 }
 
 /// The language directions that nodes of this instance serve.
@@ -167,6 +177,31 @@ pub(crate) struct PoolsBody {
     pub(crate) pairs: Vec<PairBody>,
     /// Directions that were requested lately and that no node could take, the most requested first.
     pub(crate) unmet: Vec<Unmet>,
+    /// What jobs asked for by name lately that no node has that serves their direction, the most wanted first.
+    pub(crate) unmet_by_name: Vec<UnmetByName>,
+}
+
+/// What a job asked for by name in vain.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UnmetByName {
+    /// `src->tgt`, or `a<->b` if either may be spoken.
+    #[schema(example = "en->zh")]
+    direction: String,
+    /// The translation is to be spoken.
+    tts: bool,
+    /// All that was asked for.
+    #[schema(example = json!(["model(whisper@3)"]))]
+    asks: Vec<String>,
+}
+
+impl UnmetByName {
+    pub(crate) fn of(what: InVain) -> Self {
+        UnmetByName {
+            direction: what.route.to_string(),
+            tts: what.speech,
+            asks: what.asks.each().map(|ask| ask.to_string()).collect(),
+        }
+    }
 }
 
 /// A requested direction that no node could take.
@@ -200,6 +235,22 @@ pub(crate) struct PairBody {
     not_open: u64,
     /// Queued jobs.
     waiting: usize,
+    /// The same by region, with `by=region`; nodes that do not say where they are under `""`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    regions: Option<BTreeMap<String, RegionBody>>,
+}
+
+/// What of a pair is in one region.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RegionBody {
+    /// Nodes that can serve it.
+    nodes: usize,
+    /// Those of them that take jobs now.
+    ready: usize,
+    /// Slots of the ready ones that are open to jobs.
+    slots: u64,
+    /// Those that are free.
+    free: u64,
 }
 
 /// How many nodes could take a job, and why the others could not.
@@ -211,6 +262,10 @@ pub(crate) struct ExplainBody {
     pub(crate) tgt: String,
     /// The translation must be spoken.
     pub(crate) tts: bool,
+    /// What is asked for by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(example = json!(["model(whisper@3)"]))]
+    pub(crate) asks: Vec<String>,
     /// The number of nodes.
     pub(crate) nodes: usize,
     /// Nodes that could take such a job now.
@@ -237,7 +292,8 @@ pub(crate) struct ExplainBody {
 /// The number of nodes with one reason.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ReasonBody {
-    /// `asr`, `semantic`, `nmt`, `tts`, `service`, `model`, `tenant`, `private`, `health` or `stale`.
+    /// `asr`, `text`, `semantic`, `nmt`, `tts`, `service`, `model`, `feature`, `region`, `tenant`, `private`,
+    /// `health` or `stale`.
     #[schema(example = "nmt")]
     pub(crate) reason: &'static str,
     pub(crate) nodes: usize,
@@ -287,9 +343,10 @@ impl NodeBody {
                 version: detail.version.clone(),
                 platform: detail.platform.clone(),
                 hardware: detail.hardware.as_deref().map(ToOwned::to_owned),
-                cpu_percent: detail.cpu_percent,
-                gpu_percent: detail.gpu_percent,
-                mem_percent: detail.mem_percent,
+                cpu_percent: detail.percents.cpu,
+                gpu_percent: detail.percents.gpu,
+                gpu_mem_percent: detail.percents.gpu_mem,
+                mem_percent: detail.percents.mem,
                 last_error: detail.last_error.clone(),
             },
             why_idle: view.why_idle.clone(),
@@ -364,9 +421,13 @@ fn supports(supports: Supports) -> Vec<&'static str> {
 }
 
 impl Wanted {
-    pub(crate) fn of((route, tts, lacks): (Route, bool, Vec<WhyNot>)) -> Self {
-        let lacks = lacks.into_iter().map(WhyNot::as_str).collect();
-        Wanted { direction: route.to_string(), tts, lacks }
+    pub(crate) fn of(Lacking { what, why, by_name }: Lacking) -> Self {
+        Wanted {
+            direction: what.route.to_string(),
+            tts: what.speech,
+            lacks: why.into_iter().map(WhyNot::as_str).collect(),
+            asks: by_name,
+        }
     }
 }
 
@@ -377,8 +438,18 @@ impl Unmet {
 }
 
 impl PairBody {
-    pub(crate) fn of(pair: &PairView) -> Self {
+    pub(crate) fn of(pair: &PairView, by_region: bool) -> Self {
+        let region = |of: &Supply| RegionBody {
+            nodes: of.nodes,
+            ready: of.ready,
+            slots: of.slots,
+            free: of.free,
+        };
+        let regions = pair.regions.iter().map(|(name, supply)| {
+            (name.as_ref().map(ToString::to_string).unwrap_or_default(), region(supply))
+        });
         PairBody {
+            regions: by_region.then(|| regions.collect()),
             src: pair.src.to_string(),
             tgt: pair.tgt.to_string(),
             nodes: pair.nodes,

@@ -7,10 +7,10 @@ use utoipa::ToSchema;
 /// What a node has installed, by its own word. What it never said is absent.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct InventoryBody {
-    /// Models.
+    /// Models, loaded or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     models: Option<Vec<ModelBody>>,
-    /// Services.
+    /// Services, running or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     services: Option<Vec<ServiceBody>>,
     /// What it can do beside.
@@ -24,8 +24,10 @@ pub(crate) struct InventoryBody {
 /// A model.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ModelBody {
+    /// Its name.
     #[schema(example = "whisper")]
     id: String,
+    /// Its version, if the node says one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "3")]
     version: Option<String>,
@@ -42,11 +44,14 @@ pub(crate) struct ModelBody {
 /// A service.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ServiceBody {
+    /// Its name.
     #[schema(example = "faster-whisper")]
     id: String,
+    /// What it is for.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schema(example = "asr")]
     kind: Option<String>,
+    /// Its version, if the node says one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "1.4.0")]
     version: Option<String>,
@@ -58,8 +63,10 @@ pub(crate) struct ServiceBody {
 /// A feature.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct FeatureBody {
+    /// What it is called, in lower case.
     #[schema(example = "emotion_detection")]
     name: String,
+    /// Its version, if the node says one.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
 }
@@ -67,17 +74,22 @@ pub(crate) struct FeatureBody {
 /// What a node runs on.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct HardwareBody {
+    /// Cores of its processors.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_cores: Option<f64>,
+    /// Its memory in GB.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_gb: Option<f64>,
+    /// Every GPU that it has.
     gpus: Vec<GpuBody>,
 }
 
 /// A GPU.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct GpuBody {
+    /// What it is called; empty if the node does not say.
     name: String,
+    /// Its memory in GB.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_gb: Option<f64>,
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use axum::http::Uri;
 use axum::http::uri::Scheme;
 use lingua_core::limits::MAX_SLOTS;
+use lingua_core::link::Percents;
 use lingua_core::node::Health;
 use lingua_core::outcome::Code;
 use lingua_core::{JobId, NodeId};
@@ -125,6 +126,9 @@ pub(crate) struct CurrentLoad {
     /// Of the GPU.
     #[schema(example = 0.52, minimum = 0, maximum = 1)]
     gpu: Option<f64>,
+    /// Of the memory of the GPU.
+    #[schema(minimum = 0, maximum = 1)]
+    gpu_mem: Option<f64>,
     /// Of the processors.
     #[schema(minimum = 0, maximum = 1)]
     cpu: Option<f64>,
@@ -258,43 +262,41 @@ impl NodeReport {
 
     /// What is only shown.
     pub(crate) fn detail(&mut self) -> Result<NodeDetail, Refusal> {
-        let [cpu_percent, gpu_percent, mem_percent] = self.load_percent()?;
         Ok(NodeDetail {
             version: text("version", self.version.take(), MAX_SHOWN_CHARS)?,
             platform: text("platform", self.platform.take(), MAX_SHOWN_CHARS)?,
             hardware: passing("hardware", self.hardware.take(), MAX_HARDWARE_BYTES)?,
-            cpu_percent,
-            gpu_percent,
-            mem_percent,
+            percents: self.percents()?,
             last_error: None,
         })
     }
 
     /// The sign of life, without the abilities.
     pub(crate) fn heartbeat(&mut self) -> Result<Heartbeat, Refusal> {
-        let [cpu_percent, gpu_percent, mem_percent] = self.load_percent()?;
         Ok(Heartbeat {
             declaration: None,
             health: self.health()?,
             running: self.running()?,
             running_jobs: None,
             services: None,
-            cpu_percent,
-            gpu_percent,
-            mem_percent,
+            percents: self.percents()?,
         })
     }
 
-    /// Processor, GPU and memory.
-    fn load_percent(&self) -> Result<[Option<f64>; 3], Refusal> {
-        let Some(Object(load)) = &self.current_load else { return Ok([None; 3]) };
+    fn percents(&self) -> Result<Percents, Refusal> {
+        let Some(Object(load)) = &self.current_load else { return Ok(Percents::default()) };
         let percent = |field: &str, share: Option<f64>| match share {
             Some(share) if !(0.0..=1.0).contains(&share) => {
                 Err(wrong(&format!("current_load.{field}"), "is a share from 0 to 1"))
             }
             share => Ok(share.map(|share| share * 100.0)),
         };
-        Ok([percent("cpu", load.cpu)?, percent("gpu", load.gpu)?, percent("mem", load.mem)?])
+        Ok(Percents {
+            cpu: percent("cpu", load.cpu)?,
+            gpu: percent("gpu", load.gpu)?,
+            gpu_mem: percent("gpu_mem", load.gpu_mem)?,
+            mem: percent("mem", load.mem)?,
+        })
     }
 
     /// Where to send what is for a node that calls from this address. Only loopback, and only for a node on
@@ -468,8 +470,8 @@ mod tests {
     fn load_is_told_in_shares_and_kept_in_per_cent() {
         let mut told = report(r#"{"node_id":"n","current_load":{"gpu":0.5,"cpu":1}}"#);
         let beat = told.heartbeat().unwrap();
-        assert_eq!((beat.gpu_percent, beat.cpu_percent), (Some(50.0), Some(100.0)));
-        assert_eq!(beat.mem_percent, None);
+        assert_eq!((beat.percents.gpu, beat.percents.cpu), (Some(50.0), Some(100.0)));
+        assert_eq!(beat.percents.mem, None);
         let mut told = report(r#"{"node_id":"n","current_load":{"mem":52}}"#);
         assert!(told.heartbeat().is_err_and(|r| r.detail.starts_with("current_load.mem")));
     }

@@ -39,7 +39,7 @@ pub(crate) struct OwnNodeBody {
     slots: Slots,
     /// Running attempts.
     running: usize,
-    /// How long its recent jobs took.
+    /// How long its recent jobs took for each second of speech.
     #[serde(skip_serializing_if = "Option::is_none")]
     latency_ms: Option<u32>,
     /// When it was first seen, in epoch milliseconds.

@@ -1,11 +1,13 @@
 //! How a client wants its speech to be worked on.
 
 use lingua_core::eligibility::{Form, Route};
+use lingua_core::inventory::Requirements;
 use lingua_core::session::settings::MAX_LANES;
 use lingua_core::session::{Routes, RoutesError};
 use lingua_core::{Lang, Profile};
 use lingua_engine::job::{JobOptions, Refusal};
 use lingua_engine::sessions::options::SpeechOptions;
+use lingua_protocol::asked::{Asked, AskedFields, switched_on};
 use lingua_protocol::client::inbound::Targets;
 use lingua_protocol::fields::{
     AUTO, accepted, direction, invalid, language, whole_pipeline, wrong,
@@ -31,6 +33,7 @@ pub(super) struct WantedOptions<'a> {
 pub(super) struct Wishes {
     job: JobOptions,
     targets: Option<Vec<String>>,
+    asked: AskedFields,
 }
 
 impl Wishes {
@@ -38,12 +41,13 @@ impl Wishes {
     pub(super) fn of_session(message: &RawMessage<'_>) -> Result<Self, Refusal> {
         let job = message.view().map_err(invalid)?;
         let Targets { targets } = message.view().map_err(invalid)?;
-        Ok(Wishes { job, targets })
+        Ok(Wishes { job, targets, asked: message.view().map_err(invalid)? })
     }
 
     /// Of `utterance`, which has one target.
     pub(super) fn of_utterance(message: &RawMessage<'_>) -> Result<Self, Refusal> {
-        Ok(Wishes { job: message.view().map_err(invalid)?, targets: None })
+        let (job, asked) = (message.view().map_err(invalid)?, message.view().map_err(invalid)?);
+        Ok(Wishes { job, targets: None, asked })
     }
 
     /// The options of a new session, with what it said about speech; a client that lists nothing expects
@@ -57,6 +61,7 @@ impl Wishes {
         let mut job = self.job;
         let (speech, fallbacks) = accepted(accept, "accept", wanted, "speech")?;
         let routes = directions(&mut job, self.targets)?;
+        let asked = self.asked.read("", &mut job, &Asked::default())?;
         job.check()?;
         let streaming = job.enable_streaming_asr.0.unwrap_or(existing);
         job.enable_streaming_asr = Switch(Some(streaming));
@@ -69,6 +74,8 @@ impl Wishes {
         }
         job.pipeline = Some(pipeline);
         Ok(SpeechOptions {
+            asks: asks(&asked, own.as_ref()),
+            asked,
             speech: spoken,
             typed: false,
             fallbacks,
@@ -90,7 +97,8 @@ impl Wishes {
         session: &SpeechOptions,
         typed: bool,
     ) -> Result<SpeechOptions, Refusal> {
-        let Wishes { mut job, targets } = self;
+        let Wishes { mut job, targets, asked } = self;
+        let asked = asked.read("", &mut job, &session.asked)?;
         let (before, pipeline) = (&session.job, job.pipeline.take());
         if job.mode.is_none() {
             // Only a node that may find out the language itself is told that it goes both ways.
@@ -114,6 +122,8 @@ impl Wishes {
         let (pipeline, speech) = steps(own.clone(), translated(&routes), form)?;
         job.pipeline = Some(pipeline);
         Ok(SpeechOptions {
+            asks: asks(&asked, own.as_ref()),
+            asked,
             speech,
             typed,
             fallbacks: session.fallbacks,
@@ -127,6 +137,13 @@ impl Wishes {
             routes,
         })
     }
+}
+
+/// What is asked for by name, and by the switches of the client's own steps.
+fn asks(asked: &Asked, own: Option<&JsonObject>) -> Requirements {
+    let mut asks = asked.named.clone();
+    asks.services.extend(own.into_iter().flat_map(switched_on));
+    asks
 }
 
 /// The directions that a client names: into `tgt_lang`, or into several `targets`, of which it is one. The mode

@@ -344,3 +344,34 @@ fn refused_init(more: Value) -> Refusal {
         Err(refusal) => refusal,
     }
 }
+
+fn names(list: &[lingua_core::inventory::Required]) -> Vec<String> {
+    list.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_a_session_asks_for_by_name_holds_until_a_message_says_something_else() {
+    let session =
+        options(json!({ "models": ["whisper@3"], "features": ["emotion"], "region": "eu",
+        "residency": ["eu"], "preferred_node_id": "n-1", "pipeline": { "use_tone": true } }));
+    assert_eq!(names(&session.asks.models), ["whisper@3"]);
+    assert_eq!(names(&session.asks.services), ["tone"], "the switch asks for its service");
+    assert_eq!(session.job.features.as_ref().unwrap().get(), r#"{"emotion":true}"#);
+    let same = whole(&session, json!({}));
+    assert_eq!(same.options.asked, session.asked);
+    assert_eq!(names(&same.options.asks.services), ["tone"]);
+    let other = whole(
+        &session,
+        json!({ "models": [], "features": { "emotion": true }, "residency": ["us"],
+            "pipeline": { "use_tone": false } }),
+    );
+    assert_eq!(names(&other.options.asks.models), [""; 0]);
+    assert_eq!(names(&other.options.asks.features), [""; 0], "an object asks for nothing");
+    assert_eq!(names(&other.options.asks.services), [""; 0]);
+    assert_eq!(other.options.asks.regions[0].as_str(), "us");
+    assert_eq!(other.options.asked.preferred.as_ref().unwrap().as_str(), "n-1");
+    let from_now =
+        languages(&session, json!({ "src_lang": "de", "tgt_lang": "en", "services": ["Pitch@2"] }));
+    assert_eq!(names(&from_now.asks.services), ["pitch@2", "tone"]);
+    assert_eq!(names(&from_now.asks.models), ["whisper@3"]);
+}

@@ -33,7 +33,10 @@ impl NodeSocket {
             Err(refusal) => return self.not_registered(refusal),
         };
         let running = said.running();
-        let declaration = self.socket_peer.auth.caller().narrowed(declaration);
+        let declaration = match self.socket_peer.auth.caller().narrowed(declaration) {
+            Ok(declaration) => declaration,
+            Err(refusal) => return self.not_registered(refusal),
+        };
         let out = match &self.outbox {
             Ok(strong) => Some(strong.clone()),
             Err(weak) => weak.upgrade(),
@@ -165,11 +168,11 @@ impl NodeSocket {
         let declared =
             changed.then(|| abilities.declaration(self.engine.settings().default_max_slots));
         // A word about its abilities that cannot be is refused; that it lives is true all the same.
-        let (declaration, refusal) = match declared.map(|declared| declared.and_then(checked)) {
+        let narrowed = |declared| self.socket_peer.auth.caller().narrowed(declared);
+        let declared = declared.map(|declared| declared.and_then(checked).and_then(narrowed));
+        let (declaration, refusal) = match declared {
             None => (None, None),
-            Some(Ok(declaration)) => {
-                (Some(self.socket_peer.auth.caller().narrowed(declaration)), None)
-            }
+            Some(Ok(declaration)) => (Some(declaration), None),
             Some(Err(refusal)) => (None, Some(refusal)),
         };
         self.says_health |= health.is_some();
@@ -182,9 +185,7 @@ impl NodeSocket {
             running: jobs,
             running_jobs: usage.running_jobs(),
             services: said.services(&abilities),
-            cpu_percent: usage.cpu_percent,
-            gpu_percent: usage.gpu_percent,
-            mem_percent: usage.mem_percent,
+            percents: usage.percents(),
         };
         let taken = self.engine.nodes.heartbeat(connection, beat);
         let node = connection.node_id().clone();

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use lingua_core::eligibility::Route;
 use lingua_core::fleet::Fallbacks;
+use lingua_core::inventory::Requirements;
 use lingua_core::session::Routes;
 use lingua_core::{Lang, TenantId};
-use lingua_engine::job::JobOptions;
+use lingua_engine::job::{Asked, JobOptions};
 use lingua_engine::sessions::inbound::{Opening, Resume, Supports};
 use lingua_engine::sessions::options::SpeechOptions;
 
@@ -38,6 +39,8 @@ impl Speaker {
             routes: Routes::new(routes).expect("different targets"),
             speech: true,
             typed: false,
+            asked: Asked::default(),
+            asks: Requirements::default(),
             fallbacks: Fallbacks { captions: true, ..Fallbacks::NONE },
             says_form: false,
             profile: None,

@@ -293,3 +293,45 @@ fn other_wrong_words_are_refused_by_the_name_of_the_field() {
         check(&message, &refused(&message), code, words);
     }
 }
+
+/// Every message that may ask for something by name refuses what cannot be, in the same words.
+#[test]
+fn what_cannot_be_asked_for_by_name_is_refused_wherever_it_is_said() {
+    let bases = [
+        json!({ "type": "session_init", "client_version": "1", "platform": "web",
+            "src_lang": "en", "tgt_lang": "zh" }),
+        json!({ "type": "set_languages", "src_lang": "en", "tgt_lang": "zh" }),
+        json!({ "type": "utterance", "utterance_index": 1, "src_lang": "en", "tgt_lang": "zh",
+            "audio": STANDARD.encode([2, 0, 8, 1]) }),
+        json!({ "type": "text_utterance", "src_lang": "en", "tgt_lang": "zh", "text": "hello" }),
+    ];
+    for (more, words) in [
+        (json!({ "services": "tone" }), "services"),
+        (json!({ "services": [""] }), "services: \"\" is not a name"),
+        (json!({ "services": vec!["s"; 65] }), "services: has more than 64 names"),
+        (json!({ "models": [5] }), "models"),
+        (json!({ "models": ["whisper@"] }), "models: \"\" is not a version"),
+        (json!({ "models": vec!["m"; 9] }), "models: has more than 8 names"),
+        (json!({ "features": ["a b"] }), "features: \"a b\" is not a name"),
+        (json!({ "features": [5] }), "features: is neither an object nor a list of names"),
+        (json!({ "features": vec!["f"; 65] }), "features: has more than 64 names"),
+        (json!({ "features": "emotion" }), "features: is not an object"),
+        (json!({ "residency": "eu" }), "residency"),
+        (json!({ "residency": ["e u"] }), "residency: an id holds only"),
+        (json!({ "residency": vec!["eu"; 17] }), "residency: has more than 16 regions"),
+        (json!({ "region": "e u" }), "region: an id holds only"),
+        (json!({ "region": 5 }), "region"),
+        (json!({ "preferred_node_id": "a b" }), "preferred_node_id: an id holds only"),
+        (json!({ "strict": true }), "strict: needs preferred_node_id"),
+        (json!({ "strict": "yes" }), "strict"),
+    ] {
+        for base in &bases {
+            let message = with(base, &more);
+            let found = match base["type"].as_str() {
+                Some("session_init") => refused_first(&message),
+                _ => refused(&message),
+            };
+            check(&message, &found, INVALID, words);
+        }
+    }
+}
