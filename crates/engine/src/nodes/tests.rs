@@ -11,6 +11,7 @@ use lingua_store::{Backend, Clock, Instance};
 
 use super::*;
 use crate::secret::Secret;
+use crate::testing::World;
 use crate::{Engine, Settings};
 
 fn start(store: &Backend, name: &str, settings: Settings) -> Engine {
@@ -195,8 +196,10 @@ fn with_model(version: &str) -> Declaration {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_node_has_is_in_its_record_and_said_again_it_is_written_no_second_time() {
-    let store = store();
-    let (a, b) = (start(&store, "a", Settings::stable()), start(&store, "b", Settings::stable()));
+    let world = World::new();
+    let (a, _) = world.instance("a", Settings::stable()).await;
+    let (b, _) = world.instance("b", Settings::stable()).await;
+    let store = &world.store;
     let (registered, _sent) = register(&a, "n", (Some(Vec::new()), None)).await;
     let says = |declaration: Declaration| {
         let beat = Heartbeat { declaration: Some(declaration), ..Heartbeat::default() };
