@@ -129,14 +129,17 @@ async def test_what_a_new_session_does_not_know_is_said_again(scheduler: Schedul
         return Result()
 
     lost = await start(never, node_id="first")
-    async with Session("en", "es", url=scheduler.url) as session:
+    async with Proxy(scheduler.port) as proxy, Session("en", "es", url=proxy.url) as session:
         first = session.session_id
         await session.speak(tone(0.3, 5))
         await until(lambda: lost.stats.running == 1, "the node works on it")
+        # It comes back when there is a node again.
+        proxy.refuses = True
         await asyncio.to_thread(scheduler.end)
         lost.stop()
         await asyncio.to_thread(scheduler.start)
         await start(numbered, node_id="second")
+        proxy.refuses = False
         ending = await asyncio.wait_for(anext(session.endings()), 30)
         assert isinstance(ending, Translation) and (ending.turn, ending.heard, ending.text) == (0, "5", "9600")
         assert session.session_id != first

@@ -253,6 +253,8 @@ impl<R: Clone> Session<R> {
                 out.extend(self.timers.fired_early(timer, generation));
             }
             Event::Disconnected { epoch } => self.on_disconnected(epoch, out)?,
+            Event::EpochRaised { epoch } if epoch < self.epoch => return Err(Ignored::StaleEpoch),
+            Event::EpochRaised { epoch } => self.epoch = epoch,
             Event::Resumed { epoch, last_seen } => self.on_resumed(epoch, &last_seen, out)?,
             Event::Drain => self.drain(out),
             Event::Close { finish_pending } => self.close(finish_pending, out)?,

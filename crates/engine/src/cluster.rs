@@ -42,7 +42,7 @@ use lingua_store::nodes::NODE_SHARDS;
 use lingua_store::presence::{Announce, Peer};
 use lingua_store::{Backend, Instance};
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::job::OrphanedOutcome;
@@ -67,6 +67,9 @@ const ANNOUNCE_EVERY: Duration = Duration::from_millis(800);
 /// After an outage of the store every instance has so long to announce itself again before it counts as gone.
 const ANNOUNCE_GRACE: Duration = Duration::from_secs(2);
 
+/// For an instance that joins to read the fleet before it takes work.
+const FIRST_READ: Duration = Duration::from_secs(10);
+
 /// How often it is read which instances are alive.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -83,6 +86,8 @@ pub(crate) struct Cluster {
     fetching: Mutex<HashMap<(JobId, u32), bool>>,
     /// For each turn the last of its parts that is on its way to a node. The next part waits for it.
     turns: Mutex<HashMap<String, (JobId, oneshot::Receiver<()>)>>,
+    /// What was read of the store at least once.
+    known: watch::Sender<Known>,
     /// Living instances with which this one exchanges no messages.
     apart: Mutex<HashSet<Instance>>,
     /// After an outage of the store: until then, an instance without an announcement is not gone.
@@ -93,6 +98,13 @@ pub(crate) struct Cluster {
     watches: Mutex<Watches>,
     /// Jobs of this instance that others wait for.
     subscribed: Mutex<HashSet<(JobId, Goal, Instance)>>,
+}
+
+/// What an instance that started has read.
+#[derive(Default)]
+struct Known {
+    fleet: bool,
+    instances: bool,
 }
 
 /// The inputs of a cluster from the engine.
@@ -228,6 +240,7 @@ impl Cluster {
             opened: Mutex::default(),
             fetching: Mutex::default(),
             turns: Mutex::default(),
+            known: watch::Sender::default(),
             apart: Mutex::default(),
             unsure_until: Mutex::new(Instant::now()),
             pending_deliveries: AtomicUsize::default(),
@@ -255,6 +268,16 @@ impl Cluster {
             self.withdraw().await;
         }
         understood
+    }
+
+    /// Waits until the fleet and the living instances were read once: before that, no node of another instance is
+    /// known.
+    pub async fn first_read(&self) {
+        let mut known = self.known.subscribe();
+        let both = known.wait_for(|known| known.fleet && known.instances);
+        if tokio::time::timeout(FIRST_READ, both).await.is_err() {
+            tracing::warn!("the nodes of other instances are not read yet; jobs do not find them");
+        }
     }
 
     async fn announce(&self, address: &str) -> Result<(), JoinError> {
@@ -369,6 +392,7 @@ impl Cluster {
         for peer in met {
             outbox.greet(&peer, self.jobs.any_waits());
         }
+        self.known.send_if_modified(|known| !std::mem::replace(&mut known.instances, true));
     }
 
     /// Instances are gone: their nodes cannot be reached until they connect to another instance, and nobody

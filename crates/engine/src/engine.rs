@@ -188,6 +188,7 @@ impl Engine {
             tasks::spawn("fleet feed", cluster().follow()),
             tasks::spawn("inbox takeover", cluster().take_over_inboxes()),
         ]);
+        self.cluster.first_read().await;
         Ok(())
     }
 

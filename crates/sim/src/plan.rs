@@ -156,9 +156,13 @@ impl Plan {
 
     /// Nothing but the faults keeps a sentence from its result.
     pub fn is_gentle(&self) -> bool {
-        self.nodes.iter().all(|node| {
-            matches!(node.kind, NodeKind::Modern | NodeKind::Plain)
-                && node.fails + node.refuses + node.hangs + node.silent == 0
-        })
+        let slots: usize = self.nodes.iter().map(|node| node.slots as usize).sum();
+        let at_once: usize = self.speakers.iter().map(|speaker| speaker.targets).sum();
+        let enough = slots >= at_once;
+        enough
+            && self.nodes.iter().all(|node| {
+                matches!(node.kind, NodeKind::Modern | NodeKind::Plain)
+                    && node.fails + node.refuses + node.hangs + node.silent == 0
+            })
     }
 }

@@ -111,6 +111,12 @@ pub enum Event<R> {
         /// The epoch of that connection; an older one is ignored.
         epoch: u64,
     },
+    /// This instance claimed a newer epoch and no connection came of it: the answer was lost. What is cut from now
+    /// on has this epoch, because the store takes no other.
+    EpochRaised {
+        /// The newer epoch; an older one is ignored.
+        epoch: u64,
+    },
     /// The client is back on a new connection.
     Resumed {
         /// The epoch of that connection; an older one is ignored.

@@ -113,7 +113,11 @@ impl<R: Clone> Session<R> {
         let mut open = saved.open;
         open.sort_by_key(|utterance| utterance.index);
         open.dedup_by_key(|utterance| utterance.index);
-        for utterance in open.into_iter().filter(|utterance| utterance.index < saved.next_index) {
+        // The clock of the last owner may be ahead; nothing is due later than what is cut now.
+        let latest = now + session.settings.result_deadline;
+        for mut utterance in open.into_iter().filter(|utterance| utterance.index < saved.next_index)
+        {
+            utterance.deadline = utterance.deadline.min(latest);
             let lives_on = match utterance.last_seq {
                 Some(last) => saved.acked_seq.is_some_and(|acked| last <= acked),
                 None => utterance.settled,

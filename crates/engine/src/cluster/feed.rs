@@ -88,6 +88,7 @@ impl Cluster {
             wait = Duration::ZERO;
             if self.read_shard(resync).await? {
                 follower.resync = None;
+                self.known.send_if_modified(|known| !std::mem::replace(&mut known.fleet, true));
             }
         }
         let changes = self.shared.store.feed.changes(follower.cursor.as_ref(), wait).await?;

@@ -416,8 +416,7 @@ impl JobActor {
                 shared.count_failure(&self.spec, slot.port.id(), code);
                 slot.end_spans(&text);
                 let wasted = per_second_of_speech(wasted, self.spec.work.speech_ms);
-                let failure = AttemptFailure { code, text: &text, fault, wasted };
-                slot.failed(&failure);
+                slot.failed(&AttemptFailure { code, text: &text, fault, wasted });
             }
             Effect::AttemptStopped { attempt, reason } => {
                 self.attempts.get(attempt).end_spans(reason);
@@ -428,8 +427,7 @@ impl JobActor {
                 let slot = self.attempts.take(attempt);
                 shared.count_answer(&self.spec, slot.port.id());
                 if let Some(took) = took {
-                    let took = per_second_of_speech(took, self.spec.work.speech_ms);
-                    slot.record_latency(took);
+                    slot.record_latency(per_second_of_speech(took, self.spec.work.speech_ms));
                 }
                 self.reporter.attempt_over(attempt, AttemptOutcome::Ok);
             }

@@ -327,10 +327,8 @@ impl Actor {
             }
             SessionCommand::Drain => self.drain(),
             SessionCommand::Abandon => self.leaving = Some(Leaving::GaveUp),
-            SessionCommand::SaveAgain => {
-                self.saving.wanted = true;
-                self.save();
-            }
+            SessionCommand::EpochRaised(epoch) => self.raise_epoch(epoch),
+            SessionCommand::SaveAgain => self.save_now(),
             SessionCommand::Saved(outcome) => self.on_saved(outcome),
         }
     }

@@ -42,6 +42,8 @@ pub enum SessionCommand {
     Drain,
     /// This instance waits no longer.
     Abandon,
+    /// This instance claimed this epoch for it, and the answer was lost.
+    EpochRaised(u64),
     /// The store may have lost what the next owner needs.
     SaveAgain,
     /// What the next owner needs is in the store, or is not.

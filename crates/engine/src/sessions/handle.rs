@@ -130,6 +130,20 @@ impl SessionHandle {
         let _ = self.commands.try_send(Box::new(SessionCommand::Abandon));
     }
 
+    /// Without a claim under way: the newest epoch that this instance claimed for it, if it goes on with an older one
+    /// because the answer was lost.
+    pub(super) fn lost_claim(&self) -> Option<u64> {
+        if self.claiming.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        Some(self.claimed.load(Ordering::Relaxed)).filter(|claimed| *claimed > self.epoch())
+    }
+
+    /// It has this epoch from now on. If its queue is full, the next renewal tells it again.
+    pub(super) fn raise_epoch(&self, epoch: u64) {
+        let _ = self.commands.try_send(Box::new(SessionCommand::EpochRaised(epoch)));
+    }
+
     /// The store may have lost what the next owner needs.
     pub(super) fn save_again(&self) {
         let _ = self.commands.try_send(Box::new(SessionCommand::SaveAgain));

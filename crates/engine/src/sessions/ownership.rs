@@ -104,8 +104,13 @@ impl Sessions {
                     tracing::info!(session.id = %key.session(), "another instance has this session");
                     return handle.superseded();
                 }
-                // A newer epoch of our own is no news.
-                Ok(false) => {}
+                // A newer epoch of our own, on its way here with a connection, or of a claim whose answer was lost:
+                // jobs of the older epoch would all be refused.
+                Ok(false) => {
+                    if let Some(epoch) = handle.lost_claim() {
+                        handle.raise_epoch(epoch);
+                    }
+                }
                 Err(error) => renewed = Err(error),
             }
         }

@@ -2,6 +2,7 @@
 
 use futures_util::FutureExt;
 use lingua_core::planted::{self, Flaw};
+use lingua_core::session::Event;
 
 use super::actor::{Actor, Leaving};
 use super::commands::{SaveOutcome, SessionCommand};
@@ -46,6 +47,21 @@ impl Actor {
             self.send_ack(Some(seq));
         }
         self.saving.acked = Some(seq);
+        self.saving.wanted = true;
+        self.save();
+    }
+
+    /// The store has a newer epoch of this instance's, and takes no other.
+    pub(super) fn raise_epoch(&mut self, epoch: u64) {
+        if epoch > self.machine.epoch() {
+            self.handle.set_epoch(epoch);
+            self.feed(Event::EpochRaised { epoch });
+            self.save_now();
+        }
+    }
+
+    /// Writes all of it again.
+    pub(super) fn save_now(&mut self) {
         self.saving.wanted = true;
         self.save();
     }

@@ -60,7 +60,8 @@ async fn a_dispatch_that_waits_answers_with_the_result() {
 #[tokio::test]
 async fn what_passes_through_reaches_the_node_and_comes_back_as_it_was() {
     let (app, api) = start(calm()).await;
-    let node = PollingNode::register(&api, "n").await;
+    let report = with(&node("n"), json!({"models": [{"model_id": "m1"}]}));
+    let node = PollingNode::register_as(&api, report).await;
     let request = with(
         &job("s"),
         json!({

@@ -1,7 +1,7 @@
 //! What is said over HTTP: requests checked field by field, answers as they are described.
 //!
 //! - [`node`]: a node about itself. [`dispatch`]: a job is handed in.
-//! - [`job`]: how a job stands. [`job_list`]: jobs for operators. [`word`]: what nodes say about jobs.
+//! - [`job`]: how a job stands. [`job_list`]: jobs for operators. [`job_message`]: what nodes say about jobs.
 //! - [`fleet`]: nodes and pairs for people, with [`inventory`]. [`owner`]: a node for its owner.
 //!
 //! Unknown fields are ignored, `null` equals absent, and whatever is wrong is answered with a

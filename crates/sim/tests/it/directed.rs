@@ -140,7 +140,7 @@ fn a_result_that_is_quicker_than_its_adoption_is_not_lost() {
     let mut plan = of_kind(Plan::calm(3, 1, 3), NodeKind::Plain);
     plan.nodes[0].slots = 4;
     plan.nodes[0].work_ms = 700;
-    let kills = [(5_000, 0), (10_000, 1), (15_000, 2)];
+    let kills = [(5_000, 0), (10_300, 1), (15_300, 2)];
     let kill = |(moment, instance)| at(moment, 800, Fault::Kill { instance, same_name: false });
     begin(&mut plan, kills.map(kill).to_vec());
     plan.settle_ms = 60_000;

@@ -12,7 +12,6 @@ const QUICKEST: &[(Flaw, u64)] = &[
     (Flaw::AttemptNumberReused, 9),
     (Flaw::GivenUpNotStopped, 11),
     (Flaw::SeenToldAgain, 24),
-    (Flaw::SupersededOwnerSaves, 24),
 ];
 
 /// Worlds in which one of them has to be found, should the world of its seed have changed.

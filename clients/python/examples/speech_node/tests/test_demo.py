@@ -183,7 +183,7 @@ def test_ctrl_c_while_it_is_prepared_ends_the_preparation(demo: Start, fake: Cal
     running.until("… installing something large")
     running.grows("sleep 1000", 2)
     code, said = running.ended(signal.SIGINT)
-    assert code == 1 and "interrupted before it began" in said, said
+    assert code == 1 and "interrupted during the start" in said, said
     assert running.gone(), running.left()
     assert list(running.files.iterdir()) == []
 

@@ -418,8 +418,7 @@ impl Driver {
 
     fn gap(&mut self, ms: u64) {
         let model = lingua_core::ModelId::new("nmt-1").unwrap();
-        let until = self.now + Duration::from_millis(ms);
-        self.feed(Event::GapNoted { model, until });
+        self.feed(Event::GapNoted { model, until: self.now + Duration::from_millis(ms) });
     }
 
     /// Every node is forgotten once it is gone and nobody waits for anything on it.

@@ -49,6 +49,21 @@ fn a_sentence_that_the_network_interrupted_goes_on_after_the_resume() {
     assert_eq!(cut(&effects).unwrap().epoch, 2);
 }
 
+/// The store takes nothing of an older epoch than the newest that was claimed.
+#[test]
+fn what_is_cut_after_a_lost_claim_has_its_epoch() {
+    let mut talk = Talk::new();
+    talk.say("first half, ");
+    assert_eq!(talk.now(Event::EpochRaised { epoch: 5 }), []);
+    let effects = talk.chunk("second half", 20, true);
+    assert_eq!(cut(&effects).unwrap().epoch, 5);
+    let stale = talk.now(Event::EpochRaised { epoch: 4 });
+    assert_eq!(stale, [Effect::Ignored(Ignored::StaleEpoch)]);
+    talk.now(Event::Disconnected { epoch: 5 });
+    let back = talk.now(Event::Resumed { epoch: 5, last_seen: LastSeen::all(None) });
+    assert!(matches!(back[0], Effect::Resumed { .. }), "its connection comes after the word of it");
+}
+
 #[test]
 fn a_client_that_vanishes_leaves_its_finals_to_end_and_its_half_sentence_to_an_explicit_drop() {
     let mut talk = Talk::new();
@@ -136,6 +151,24 @@ fn another_instance_goes_on_where_the_first_one_died() {
     let again = talk.chunk("c", 20, true);
     assert_eq!(cut(&again).unwrap().index, 3, "sent again, it is an utterance of its own");
     assert_eq!(cut(&again).unwrap().epoch, 2, "no key of the first life comes back");
+}
+
+/// The date of a deadline is that of the clock of the last owner, which may be ahead.
+#[test]
+fn after_a_new_owner_nothing_is_due_later_than_what_is_cut_then() {
+    let mut talk = Talk::new();
+    let index = talk.sentence("a");
+    talk.assign(key(index), 1);
+    talk.now(Event::NodeAccepted { key: key(index), attempt: 1 });
+    let (mut saved, now) = (talk.session.saved(), Moment::from_millis(talk.ms));
+    saved.open[0].deadline = saved.open[0].deadline + Duration::from_secs(20);
+    let settings = Settings::default();
+    let deadline = settings.result_deadline;
+    let (session, _) = Session::restore(settings, saved, 2, [1; 16], now).unwrap();
+    talk.session = session;
+    talk.now(Event::Resumed { epoch: 2, last_seen: LastSeen::all(None) });
+    let effects = talk.wait(deadline.as_millis() as u64);
+    assert_eq!(told(&effects), [(key(index), missing(MissingReason::GapTimeout))]);
 }
 
 #[test]

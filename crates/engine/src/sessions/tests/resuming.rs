@@ -161,6 +161,27 @@ async fn a_claim_whose_answer_is_lost_is_nobody_elses() {
     assert_eq!(a.sessions.count(), 1);
 }
 
+/// The store has the epoch of a claim whose answer was lost, and refuses the jobs of every older one.
+#[tokio::test(start_paused = true)]
+async fn a_session_gets_the_epoch_of_a_claim_whose_answer_was_lost() {
+    let world = World::new();
+    let (a, faults) = world.instance("a", Settings::stable()).await;
+    let client = try_open(&a, resumable()).await.unwrap();
+    let (token, key) = (token_of(&a), a.sessions.all()[0].key.clone());
+    drop(client);
+    sleep(Duration::from_millis(100)).await;
+    faults.unknown(&["claim"]);
+    drop(try_open(&a, with(token.clone())).await.unwrap_err());
+    faults.heal();
+    faults.down(&["claim"]);
+    let _client = try_open(&a, with(token)).await.unwrap();
+    faults.heal();
+    sleep(Duration::from_secs(10)).await;
+    let owner = world.store.owners.owner(&key).await.unwrap().unwrap();
+    assert_eq!(a.sessions.all()[0].epoch(), owner.epoch);
+    assert_eq!(a.sessions.count(), 1);
+}
+
 /// S2: of two sockets with one token the one that owns the session is the one in the list.
 #[tokio::test(start_paused = true)]
 pub(crate) async fn two_sockets_with_one_token_leave_one_session_and_its_owner() {

@@ -115,7 +115,8 @@ async fn stopped_in_the_middle_it_ends_its_sentence_and_waits_for_the_rest() {
 #[tokio::test]
 async fn a_session_that_was_forgotten_is_named_and_the_script_goes_on() {
     let desk = Desk::open().await;
-    let script = Script::random(7, 2).pace(Pace::Times(20.0));
+    // Slow enough for the loss to come before the second sentence.
+    let script = Script::random(7, 2).pace(Pace::Times(3.0));
     let speaking = async {
         let speaker = AutoSpeaker::start(desk.options(), script).await.unwrap();
         speaker.finished().await.unwrap()

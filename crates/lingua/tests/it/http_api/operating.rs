@@ -71,7 +71,7 @@ async fn metrics_are_text_that_counts() {
     assert!(metrics.header("content-type").unwrap().starts_with("application/openmetrics-text"));
     assert!(text.ends_with("# EOF\n"));
     for line in [
-        "lingua_node_registrations_total 1",
+        "lingua_node_registrations_total{status=\"new\"} 1",
         "lingua_jobs_ended_total{code=\"ok\"} 1",
         "lingua_stale_fence_total{kind=\"result\"} 1",
         "# UNIT lingua_job_seconds seconds",

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lingua_core::eligibility::Route;
+use lingua_core::inventory::Inventory;
 use lingua_core::job::JobState;
 use lingua_core::job_key::{JobKey, Origin};
 use lingua_core::node::{Health, Order};
@@ -161,6 +162,13 @@ impl Kept {
         assert!(store.revocations.add(&self.name, LONG).await?);
         assert!(store.history.append(&self.series, b"{\"point\": 1}").await?);
         Ok(())
+    }
+
+    /// The same, of a node that said nothing of what it has installed: schema 1 began before there was that.
+    pub fn without_inventory(mut self) -> Self {
+        self.node.registration.profile.inventory = Inventory::default();
+        self.node.version = ProfileVersion::of(&self.node.registration.profile);
+        self
     }
 
     /// All of it is there. Changes nothing that a second look would miss.
