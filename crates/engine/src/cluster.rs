@@ -13,6 +13,7 @@
 //! - `undelivered`: messages that were not received. `orphans`: results whose instance or session is gone.
 
 mod assignments;
+mod closed_gaps;
 mod remote_job;
 mod remote_link;
 mod remote_node;

@@ -21,6 +21,7 @@ use lingua_store::nodes::{NodeRecord, ProfileVersion};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
+use super::closed_gaps::{ClosedGaps, Gaps};
 use super::remote_link::RemoteLink;
 use super::remote_nodes::GapEnds;
 use crate::fleet::FleetView;
@@ -46,6 +47,7 @@ struct State {
     lost_at: Option<Instant>,
     /// Attempts of this instance's jobs that it was sent.
     sent: HashMap<JobId, Sent, lingua_core::hash::Fast>,
+    closed_gaps: ClosedGaps,
     /// It is connected to this instance now: this value no longer updates its entry in the fleet.
     is_here: bool,
 }
@@ -64,7 +66,7 @@ pub(super) struct Known {
     overloaded: bool,
     order: Order,
     /// Models and services it misses, each until when.
-    gaps: Vec<(ModelId, Instant)>,
+    gaps: Gaps,
 }
 
 /// An attempt of a job of this instance.
@@ -85,6 +87,7 @@ impl RemoteNode {
             route: None,
             lost_at: Some(Instant::now()),
             sent: HashMap::default(),
+            closed_gaps: ClosedGaps::default(),
             is_here: false,
         };
         RemoteNode { id, shared, state: Mutex::new(state), gaps_end }
@@ -99,6 +102,8 @@ impl RemoteNode {
         let same_profile = *state.known.profile == record.profile;
         let profile = Arc::clone(&state.known.profile);
         state.known = Known::of(record);
+        let State { known, closed_gaps, .. } = &mut *state;
+        closed_gaps.remove_from(&mut known.gaps);
         self.watch_gaps(&state.known.gaps);
         if same_profile {
             state.known.profile = profile;
@@ -347,7 +352,8 @@ impl NodeLink for RemoteNode {
             }
             LinkCommand::CloseGaps(models) => {
                 let mut state = self.state.lock();
-                state.known.gaps.retain(|(known, _)| !models.contains(known));
+                let State { known, closed_gaps, .. } = &mut *state;
+                closed_gaps.close(&mut known.gaps, &models);
                 self.put_entry(state);
             }
             // The owner is told of it with `Forget`, unless the node reported the failure itself.
