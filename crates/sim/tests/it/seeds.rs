@@ -3,7 +3,7 @@
 use lingua_sim::{Options, Plan, regressions, run, run_plan, shrink, story};
 
 /// Worlds in every run of the tests.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 200;
 
 /// How many, and from which on: `LINGUA_SIM_SEEDS=A..B` or a number of them.
 fn seeds() -> std::ops::Range<u64> {

@@ -131,7 +131,14 @@ pub async fn a_service_that_runs_again_ends_the_mark(on: On) {
             { "service_id": 7 }]);
         json!({ "installed_services": listed })
     };
+    // A job that asks before its instance knows the node's new record goes elsewhere.
+    let known = |running: bool| {
+        let inventory = &view(&app, "old").profile.inventory;
+        let runs = inventory.running_services();
+        inventory.services.is_some() && runs.contains(&"nmt-m2m100".to_owned()) == running
+    };
     old.heartbeat(services("stopped")).await.unwrap();
+    eventually("the service is known as stopped", || known(false)).await;
     let first = job().prefer("old").submit(&app);
     let assign = old.next_of("job_assign").await.unwrap();
     let error = json!({ "code": "MODEL_NOT_AVAILABLE", "message": "not running",
@@ -147,6 +154,7 @@ pub async fn a_service_that_runs_again_ends_the_mark(on: On) {
     assert_eq!(done(&second).await, "marked");
     old.heartbeat(services("Running")).await.unwrap();
     eventually("the mark is gone", || view(&app, "old").missing_models.is_empty()).await;
+    eventually("the service is known as running", || known(true)).await;
     let third = job().prefer("old").submit(&app);
     let assign = old.next_of("job_assign").await.unwrap();
     old.result(&assign, "runs").await.unwrap();
