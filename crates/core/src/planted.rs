@@ -2,7 +2,7 @@
 //!
 //! The old behaviour stands in one line at the place of the mend, behind [`on`]. Without the cargo feature
 //! `planted` that is a constant `false`, and the compiler removes the line: no program that is handed out has
-//! such code. With it a flaw is on only while a [`Planted`] of it lives on the same thread. Machines, the embedded
+//! such code. With it a flaw is on only while a `Planted` of it lives on the same thread. Machines, the embedded
 //! store and the engine ask there, so whatever plants flaws has to run all of them on one thread.
 
 #[cfg(feature = "planted")]
