@@ -24,6 +24,10 @@ const WAIT: Duration = Duration::from_secs(2);
 /// After a store that did not answer.
 const PAUSE: Duration = Duration::from_millis(300);
 
+/// Shards read before changes are applied in between. Each read of the feed may take the store some milliseconds, and
+/// an instance that starts waits for the whole of it.
+const SHARDS_IN_A_ROW: u32 = 8;
+
 /// Records read at the same time, of nodes that changed.
 const READS_AT_ONCE: usize = 32;
 
@@ -86,7 +90,11 @@ impl Cluster {
         let mut wait = WAIT.min(follower.resync_at - Instant::now());
         if let Some(resync) = &mut follower.resync {
             wait = Duration::ZERO;
-            if self.read_shard(resync).await? {
+            let mut is_last = false;
+            for _ in 0..SHARDS_IN_A_ROW {
+                is_last = is_last || self.read_shard(resync).await?;
+            }
+            if is_last {
                 follower.resync = None;
                 self.known.send_if_modified(|known| !std::mem::replace(&mut known.fleet, true));
             }
